@@ -1,0 +1,183 @@
+"""The parameters of every stage: one frozen model per group of params.yaml, so that a typo fails before any work."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dealwright.errors import DealwrightError
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class ParamsError(DealwrightError):
+    """A parameter file that cannot be used; the message names the key, what was expected and what came."""
+
+
+class Group(BaseModel):
+    """A group of parameters; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Catalogue(Group):
+    """Where products come from and how their columns are called."""
+
+    source: Literal["bundled", "amazon_history_price", "csv", "jsonl", "parquet"]
+    path: str
+    columns: dict[str, str]
+    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")]
+    cost_ratio: Annotated[float, Field(gt=0, lt=1)] | None
+    description_characters: Count
+
+
+class Validate(Group):
+    """The contract of the canonical table."""
+
+    minimum_rows: Count
+    categories: Annotated[tuple[str, ...], Field(min_length=1)] | None
+    conflict_share: tuple[Share, Share]
+    title_characters: tuple[Count, Count]
+
+
+class Prompts(Group):
+    """Scenarios, splits and prompt texts."""
+
+    seed: int
+    budget_factor: Annotated[float, Field(gt=0, le=1)]
+    test: Count
+    validation: Count
+    buyer: Literal["brief", "full"]
+
+
+class Regulator(Group):
+    """What the regulator enforces besides the cost and the format."""
+
+    monotone: bool
+    retries: Annotated[int, Field(ge=0)]
+
+
+class Game(Group):
+    """The rules that are not fixed by the protocol."""
+
+    max_turns: Count
+    regulator: Regulator
+
+
+class Rollouts(Group):
+    """Scripted reference games, the fits of the scripts, and the demonstrations."""
+
+    seed: int
+    demonstrations: Count
+    reference_rounds: Count
+    fit_scenarios: Count
+    fit_population: Annotated[int, Field(ge=4)]
+    fit_iterations: Count
+
+
+class Gate(Group):
+    """What a warm start must reach on validation games."""
+
+    valid: Share
+    overshoot: Share
+
+
+class Warmstart(Group):
+    """Supervised fine-tuning of the base model."""
+
+    base: str
+    seed: int
+    steps: Annotated[int, Field(ge=0)]
+    batch_size: Count
+    learning_rate: Annotated[float, Field(gt=0)]
+    gate: Gate
+    gate_games: Count
+
+
+class Train(Group):
+    """GRPO training against the regulated seller."""
+
+    seed: int
+    seller: str
+    steps: Count
+    products: Count
+    group_size: Annotated[int, Field(ge=2)]
+    micro_batch: Count
+    learning_rate: Annotated[float, Field(gt=0)]
+    schedule: Literal["constant", "linear", "cosine"]
+    kl: Annotated[float, Field(ge=0)]
+    temperature: Annotated[float, Field(gt=0)]
+    message_tokens: Count
+    checkpoint_steps: Count
+    lora_rank: Annotated[int, Field(ge=0)]
+
+
+class Select(Group):
+    """The probe games that choose a checkpoint."""
+
+    rounds: Count
+    seller: str
+
+
+class Evaluate(Group):
+    """The final games on the test scenarios."""
+
+    rounds: Count
+    sellers: Annotated[tuple[str, ...], Field(min_length=1)]
+    buyers: tuple[str, ...]
+    resamples: Count
+    bound_offers: Annotated[int, Field(ge=4)]
+
+
+class Phases(Group):
+    """Clusters of episodes and change points over checkpoints."""
+
+    clusters: Annotated[int, Field(ge=2)]
+    seed: int
+    penalty: Annotated[float, Field(gt=0)]
+
+
+class Tracking(Group):
+    """Names in MLflow."""
+
+    experiment: str
+    model: str
+
+
+class Params(Group):
+    """The whole of params.yaml."""
+
+    catalogue: Catalogue
+    validate_: Validate = Field(alias="validate")
+    prompts: Prompts
+    game: Game
+    rollouts: Rollouts
+    warmstart: Warmstart
+    train: Train
+    select: Select
+    evaluate: Evaluate
+    phases: Phases
+    tracking: Tracking
+
+
+def load_params(path: str | Path = "params.yaml") -> Params:
+    """Read and check a parameter file.
+
+    Raises ParamsError with one line that names each bad key, what was expected and what came.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ParamsError(f"cannot read {path}: {error.strerror}; run from the project's root") from error
+    try:
+        return Params.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise ParamsError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in item['loc']) or 'the file'}: {item['msg']}, got {item['input']!r}"
+            for item in error.errors()
+        )
+        raise ParamsError(f"{path}: {problems}") from error
