@@ -1,0 +1,1 @@
+"""Text generation behind one interface; knows no game."""
