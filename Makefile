@@ -1,0 +1,86 @@
+# `make help` lists the targets. Needs Python 3.11 to 3.13, git and make; all else is installed into .venv.
+
+# On a GPU machine `make .venv GPU=1` takes the lock that has torch for CUDA and vLLM.
+GPU ?=
+# A file of profiles/, whose sizes are put into params.yaml before `make reproduce` starts.
+PROFILE ?=
+# `make lock UPGRADE=1` moves every package to its newest version that fits; without it only what must change does.
+UPGRADE ?=
+
+CHECK_PYTHON := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
+	$$python $(CHECK_PYTHON) 2>/dev/null && echo $$python && break; done)
+
+VENV := .venv
+PIP_INSTALL := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check install
+INSTALLED := $(VENV)/.installed-$(if $(GPU),gpu,cpu)
+SOURCES := $(wildcard dealwright stages flows tests)
+
+# DVC runs the stages with the first `python` on the path.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help .venv test lint types reproduce pretrain flow ui lock clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z.]*\):.*## /\1	/p' Makefile | expand -t 14
+
+.venv: $(INSTALLED)  ## make the environment from the lock (GPU=1: with CUDA and vLLM)
+
+ifdef GPU
+LOCKS := requirements/gpu.txt
+else
+LOCKS := requirements/lock.txt requirements/torch.txt
+endif
+
+$(INSTALLED): pyproject.toml $(LOCKS)
+	@test -n "$(PYTHON)" && $(PYTHON) $(CHECK_PYTHON) || { echo "Dealwright needs Python 3.11 to 3.13; name one with make PYTHON=..."; exit 1; }
+	rm -f $(VENV)/.installed-*
+	$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo "Installing the packages of $(firstword $(LOCKS)); the first time this takes some minutes."
+	$(PIP_INSTALL) --require-hashes --no-deps -r $(firstword $(LOCKS))
+ifndef GPU
+	$(PIP_INSTALL) -r requirements/torch.txt
+endif
+	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	$(VENV)/bin/python -m pip check
+	touch $@
+
+test: $(INSTALLED)  ## run the tests, without those marked slow, vllm or browser
+	$(VENV)/bin/python -m pytest -m "not slow and not vllm and not browser"
+
+lint: $(INSTALLED) types  ## ruff and mypy
+	$(VENV)/bin/ruff check $(SOURCES)
+	$(VENV)/bin/ruff format --check $(SOURCES)
+
+types: $(INSTALLED)  ## mypy alone
+	$(VENV)/bin/mypy $(SOURCES)
+
+reproduce: $(INSTALLED)  ## run the pipeline, register the checkpoints, print the results (PROFILE=smoke: that profile)
+	$(if $(PROFILE),$(VENV)/bin/dealwright profile $(PROFILE))
+	$(VENV)/bin/dealwright check
+	$(VENV)/bin/dvc repro
+	$(VENV)/bin/dealwright register
+	$(VENV)/bin/dealwright results
+
+pretrain: $(INSTALLED)  ## make data/base/, the tiny base model, anew
+	$(VENV)/bin/python -m dealwright.training.pretrain
+
+flow: $(INSTALLED)  ## run the pipeline as a Prefect flow
+	$(VENV)/bin/python -m flows.reproduce
+
+ui: $(INSTALLED)  ## start the Prefect server and the MLflow UI
+	$(VENV)/bin/dealwright ui
+
+# Needs the package index. uv only writes the locks; installing needs pip alone. The GPU lock ignores pyproject.toml's
+# [tool.uv], which hides torch's CUDA libraries.
+COMPILE = .venv-lock/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+lock:  ## write the locks in requirements/ from pyproject.toml (UPGRADE=1: with the newest versions)
+	test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip install uv; }
+	$(COMPILE) --extra dev --no-emit-package torch --output-file requirements/lock.txt
+	$(COMPILE) --extra dev --extra vllm --no-config --output-file requirements/gpu.txt
+
+clean:  ## remove caches; the environment, data and results stay
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .venv-lock build dist
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
