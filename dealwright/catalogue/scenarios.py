@@ -1,0 +1,135 @@
+"""From products to what is bargained over (protocol, section 1): one scenario a product."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from dealwright.catalogue.split import SPLITS, Item, split_products, stable_hash
+from dealwright.errors import DealwrightError
+from dealwright.game import Product, Scenario
+from dealwright.params import Prompts
+
+SCHEMA = pl.Schema(
+    {
+        "id": pl.String,
+        "product_id": pl.String,
+        "title": pl.String,
+        "category": pl.String,
+        "list_price": pl.Float64,
+        "cost": pl.Float64,
+        "budget": pl.Float64,
+        "zone": pl.String,
+        "seed": pl.Int64,
+        "split": pl.String,
+    }
+)
+
+
+class ScenarioError(DealwrightError):
+    """Scenario or catalogue tables that cannot be used."""
+
+
+def make_scenarios(catalogue: pl.DataFrame, params: Prompts) -> pl.DataFrame:
+    """Make the table of scenarios from the canonical table of products, in its order.
+
+    P is the greater of list price and highest price, C the lowest price, B the product's own budget or
+    `budget_factor` · P, exact to the nearest binary number of the decimal product: 0.8 · 49.95 is 39.96, so a cost of
+    39.96 leaves no zone. `prompts.seed` shifts the counterparts' draws, never the split.
+    """
+    products = [_product(row) for row in catalogue.iter_rows(named=True)]
+    own_budgets = catalogue.get_column("budget").to_list()
+    scenarios = [
+        _scenario(product, own_budget, params) for product, own_budget in zip(products, own_budgets, strict=True)
+    ]
+    splits = split_products(
+        [Item(scenario.id, scenario.product.category, scenario.zone) for scenario in scenarios],
+        test=params.test,
+        validation=params.validation,
+    )
+    rows = [
+        (
+            scenario.id,
+            scenario.product.id,
+            scenario.product.title,
+            scenario.product.category,
+            scenario.list_price,
+            scenario.cost,
+            scenario.budget,
+            str(scenario.zone),
+            scenario.seed,
+            splits[scenario.id],
+        )
+        for scenario in scenarios
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def read_scenarios(
+    scenarios: str | Path = "data/scenarios.parquet",
+    catalogue: str | Path = "data/catalogue.parquet",
+    split: str | None = None,
+) -> list[Scenario]:
+    """Read the scenarios of a split, or all, with their products, in the order of the file."""
+    if split is not None and split not in SPLITS:
+        raise ValueError(f"a split is one of {', '.join(SPLITS)}, got {split!r}")
+    table = _read(scenarios)
+    products = {product.id: product for product in map(_product, _read(catalogue).iter_rows(named=True))}
+    missing = table.filter(~pl.col("product_id").is_in(list(products)))
+    if not missing.is_empty():
+        raise ScenarioError(
+            f"{catalogue} lacks the product {missing['product_id'][0]!r} of {scenarios}; run `dvc repro prompts`"
+        )
+    if split is not None:
+        table = table.filter(pl.col("split") == split)
+    return [
+        Scenario(
+            id=row["id"],
+            product=products[row["product_id"]],
+            list_price=row["list_price"],
+            cost=row["cost"],
+            budget=row["budget"],
+            seed=row["seed"],
+            split=row["split"],
+        )
+        for row in table.iter_rows(named=True)
+    ]
+
+
+def _read(path: str | Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path)
+    except (OSError, PolarsError) as error:
+        problem = "is missing" if isinstance(error, FileNotFoundError) else "is not a readable Parquet file"
+        raise ScenarioError(f"{path} {problem}; run `dvc repro prompts`") from error
+
+
+def _product(row: dict[str, Any]) -> Product:
+    return Product(
+        id=row["id"],
+        title=row["title"],
+        category=row["category"],
+        description=row["description"],
+        list_price=row["list_price"],
+        lowest_price=row["lowest_price"],
+        highest_price=row["highest_price"],
+    )
+
+
+def _scenario(product: Product, own_budget: float | None, params: Prompts) -> Scenario:
+    list_price = max(product.list_price, product.highest_price)
+    return Scenario(
+        id=product.id,
+        product=product,
+        list_price=list_price,
+        cost=product.lowest_price,
+        budget=_times(params.budget_factor, list_price) if own_budget is None else own_budget,
+        seed=stable_hash(f"{params.seed}/{product.id}") >> 1,  # 63 bits fit a signed column
+        split="",
+    )
+
+
+def _times(factor: float, price: float) -> float:
+    return float(Decimal(repr(factor)) * Decimal(repr(price)))
