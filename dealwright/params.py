@@ -124,6 +124,7 @@ class Select(Group):
 class Evaluate(Group):
     """The final games on the test scenarios."""
 
+    seed: int
     rounds: Count
     sellers: Annotated[tuple[str, ...], Field(min_length=1)]
     buyers: tuple[str, ...]
@@ -163,21 +164,26 @@ class Params(Group):
 
 
 def load_params(path: str | Path = "params.yaml") -> Params:
-    """Read and check a parameter file.
-
-    Raises ParamsError with one line that names each bad key, what was expected and what came.
-    """
+    """Read and check a parameter file; raises ParamsError where it cannot be used."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ParamsError(f"cannot read {path}: {error.strerror}; run from the project's root") from error
+    return parse_params(text, str(path))
+
+
+def parse_params(text: str, where: str) -> Params:
+    """Check the text of a parameter file; `where` names it in errors.
+
+    Raises ParamsError with one line that names each bad key, what was expected and what came.
+    """
     try:
         return Params.model_validate(yaml.safe_load(text))
     except yaml.YAMLError as error:
-        raise ParamsError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+        raise ParamsError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(str(part) for part in item['loc']) or 'the file'}: {item['msg']}, got {item['input']!r}"
             for item in error.errors()
         )
-        raise ParamsError(f"{path}: {problems}") from error
+        raise ParamsError(f"{where}: {problems}") from error
