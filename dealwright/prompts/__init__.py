@@ -1,6 +1,6 @@
 """Prompt texts as files beside this module, and how they are filled in."""
 
-from dealwright.prompts.neutral import neutralise, neutralise_public
+from dealwright.prompts.neutral import neutralise
 from dealwright.prompts.render import PERSONAS, opening, render_buyer, render_seller
 
-__all__ = ["PERSONAS", "neutralise", "neutralise_public", "opening", "render_buyer", "render_seller"]
+__all__ = ["PERSONAS", "neutralise", "opening", "render_buyer", "render_seller"]

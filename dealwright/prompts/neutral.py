@@ -11,10 +11,13 @@ import unicodedata
 
 _LINE_BREAK = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _JOINERS = "\u200c\u200d"  # they shape Persian, Hindi and emoji
-# Characters without a glyph that Unicode classes neither as controls nor as formats.
-_INVISIBLE = frozenset(
-    map(chr, [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10)])
-) | frozenset(map(chr, range(0xE0100, 0xE01F0)))
+# What has no glyph although Unicode classes it neither as a control nor as a format, and the joiners.
+_UNSEEN = frozenset(_JOINERS) | frozenset(
+    chr(code)
+    for first, last in ((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164))
+    + ((0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF))
+    for code in range(first, last + 1)
+)
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
 _ROLES = "system|user|human|assistant|buyer|seller"
@@ -60,17 +63,10 @@ def neutralise(text: str) -> str:
     return "".join([*pieces, clean[done:]])
 
 
-def neutralise_public(content: str) -> str:
-    """Neutralise the Talk of a message as `Negotiation.view` shows it to the other side, and keep its two labels."""
-    talk, line_break, action = content.partition("\n")
-    said = neutralise(talk.removeprefix("Talk:").strip())
-    return f"{f'Talk: {said}'.rstrip()}{line_break}{action}"
-
-
 def _without_controls(text: str) -> str:
     text = _LINE_BREAK.sub("\n", text)
-    if text.isascii():
-        return "".join(char for char in text if char.isprintable() or char in "\n\t")
+    if re.sub(r"[\n\t]", "", text).isprintable():
+        return text
     kept: list[str] = []
     for char in text:
         category = unicodedata.category(char)
@@ -94,12 +90,12 @@ def _is_joined(char: str) -> bool:
 
 def _plain(text: str) -> tuple[str, range | list[int]]:
     """Return the text in plain characters, and for each of them the index of the character that it came from."""
-    if text.isascii():
+    if text.isascii() or (unicodedata.is_normalized("NFKC", text) and _UNSEEN.isdisjoint(text)):
         return text, range(len(text))
     plain: list[str] = []
     origins: list[int] = []
     for at, char in enumerate(text):
-        if char in _JOINERS or char in _INVISIBLE:
+        if char in _UNSEEN:
             continue
         for part in unicodedata.normalize("NFKC", char):
             plain.append(part)

@@ -4,7 +4,7 @@ Texts are `string.Template` files, filled in one pass: a brace, a dollar sign or
 is. Whatever comes from the catalogue is neutralised first.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from string import Template
 from typing import Literal
@@ -23,7 +23,7 @@ def render_buyer(scenario: Scenario, style: Style, max_turns: int) -> str:
 
     `brief` is for a tiny model trained on this very shape: title (cut), category, list price and budget, nothing else.
     """
-    product = _product_fields(scenario.product)
+    product = dict(_product_fields(scenario.product))
     if style == "brief":
         product["title"] = product["title"][:BRIEF_TITLE_CHARACTERS].rstrip()
     return Template(_text(f"buyer_{style}.txt")).substitute(
@@ -52,6 +52,7 @@ def opening(style: Style) -> str:
     return _text(f"opening_{style}.txt")
 
 
+@lru_cache(maxsize=1)  # the prompts of one product are rendered one after the other
 def _product_fields(product: Product) -> dict[str, str]:
     return {
         "title": _one_line(product.title),
