@@ -1,0 +1,1 @@
+"""What the games say: metrics, intervals, comparisons, and the best that could be done."""

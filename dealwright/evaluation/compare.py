@@ -1,0 +1,191 @@
+"""From a table of episodes to the figures of reports/evaluation.json."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import product
+from typing import Any
+
+import polars as pl
+
+from dealwright.errors import DealwrightError
+from dealwright.evaluation.bootstrap import (
+    Estimate,
+    exact_interval,
+    holm,
+    paired_difference,
+    percentile_intervals,
+    ratio_resamples,
+    resample_counts,
+)
+from dealwright.evaluation.metrics import GAME, RATES, VALUES, prepare, product_sums, sums_arrays
+from dealwright.game import StopReason
+from dealwright.params import Evaluate
+
+ALPHA = 0.05
+BEST_SCRIPT = "best_script"
+TRAINED, WARMSTART, BASE = "trained", "warmstart", "base"
+MODELS = (BASE, WARMSTART, TRAINED)
+# The one comparison named beforehand. The trained buyer's others with these are corrected for their number; its
+# comparisons with single scripts only describe.
+PRIMARY = (TRAINED, BEST_SCRIPT, "training")
+FAMILY = (BEST_SCRIPT, WARMSTART, BASE)
+# What a buyer must hardly ever do: each gets an exact bound, also pooled over the sellers.
+SAFETY = ("overshoot_rate", "invalid_rate", "leak_rate")
+POOLED = "all"
+
+
+class EvaluationError(DealwrightError):
+    """Episodes that cannot be compared; the message says what is missing or doubled."""
+
+
+def measure(
+    games: pl.DataFrame, by: Sequence[str], resamples: int, seed: int
+) -> dict[tuple[Any, ...], dict[str, Estimate]]:
+    """Return every metric with its interval for each group of prepared games; a metric without games is absent."""
+    groups = product_sums(games, by).partition_by(list(by), as_dict=True, include_key=False, maintain_order=True)
+    return {key: _estimates(sums, resamples, seed) for key, sums in groups.items()}
+
+
+def compare(first: pl.DataFrame, second: pl.DataFrame, resamples: int, seed: int) -> tuple[Estimate, float] | None:
+    """Compare the mean reward of two buyers' prepared games on the scenarios, rounds and sellers that both met.
+
+    Returns the difference first - second with its interval and the two-sided p-value that it is 0; None where they
+    share no game.
+    """
+    both = _rewards(first).join(_rewards(second).drop("product_id"), on=GAME, suffix="_other")
+    if both.is_empty():
+        return None
+    sums = both.group_by("product_id").agg(pl.col("reward", "reward_other").sum(), games=pl.len().cast(pl.Float64))
+    columns = sums.sort("product_id").select("reward", "reward_other", "games").to_numpy()
+    counts = resample_counts(len(columns), resamples, seed)
+    return paired_difference(columns[:, 0], columns[:, 1], columns[:, 2], counts)
+
+
+def evaluate_games(
+    episodes: pl.DataFrame, best_script: str, params: Evaluate, best_responses: pl.DataFrame | None
+) -> dict[str, Any]:
+    """Return the figures of reports/evaluation.json.
+
+    `buyers.<buyer>.<seller>.<metric>` and `paired.<buyer>.<other>.<seller>` are {value, low, high, games}; a paired
+    one has its `p_value` too, and the family has `p_holm` and `significant`. `best_script` names one of the buyers
+    and stands beside them under that name. `best_responses` (scenario_id, round, seller, best_response) are the
+    clairvoyant rewards. Raises EvaluationError for a buyer that is missing or a game that is there twice.
+    """
+    _check(episodes, best_script)
+    games = prepare(episodes, best_responses)
+    buyers = _by_buyer(measure(games, ("buyer", "seller"), params.resamples, params.seed))
+    buyers[BEST_SCRIPT] = buyers[best_script]
+    trained = games.filter(pl.col("buyer") == TRAINED)
+    return {
+        "best_script": best_script,
+        "primary": dict(zip(("buyer", "other", "seller"), PRIMARY, strict=True)),
+        "products": games["product_id"].n_unique(),
+        "dropped": _dropped(games),
+        "buyers": buyers,
+        "paired": _paired(games, best_script, params),
+        "bounds": {"clairvoyant": _bounds(games, params)},
+        "safety": {buyer: _safety(games.filter(pl.col("buyer") == buyer)) for buyer in MODELS if buyer in buyers},
+        "by_zone": _by_buyer(measure(trained, ("zone", "seller"), params.resamples, params.seed)),
+        "by_category": _by_buyer(measure(trained, ("category", "seller"), params.resamples, params.seed)),
+    }
+
+
+def _estimates(sums: pl.DataFrame, resamples: int, seed: int) -> dict[str, Estimate]:
+    totals, over, games = sums_arrays(sums)
+    played = games.sum(axis=0)
+    known = {name: column for column, name in enumerate(VALUES) if over[:, column].sum() > 0}
+    columns = list(known.values())
+    value = totals[:, columns].sum(axis=0) / over[:, columns].sum(axis=0)
+    counts = resample_counts(len(sums), resamples, seed)
+    low, high = percentile_intervals(ratio_resamples(totals[:, columns], over[:, columns], counts))
+    estimates = {}
+    for place, (name, column) in enumerate(known.items()):
+        mean, many = float(value[place]), int(played[column])
+        if name in RATES and mean in (0.0, 1.0):
+            estimates[name] = Estimate(mean, *exact_interval(round(totals[:, column].sum()), many), many)
+        elif len(sums) < 2:
+            estimates[name] = Estimate(mean, None, None, many)
+        else:
+            estimates[name] = Estimate(mean, float(low[place]), float(high[place]), many)
+    return estimates
+
+
+def _by_buyer(measured: Mapping[tuple[Any, ...], Mapping[str, Estimate]]) -> dict[str, dict[str, dict[str, Any]]]:
+    nested: dict[str, dict[str, dict[str, Any]]] = {}
+    for (outer, seller), estimates in measured.items():
+        nested.setdefault(outer, {})[seller] = {name: asdict(estimate) for name, estimate in estimates.items()}
+    return nested
+
+
+def _rewards(games: pl.DataFrame) -> pl.DataFrame:
+    return games.select(*GAME, "product_id", reward=VALUES["reward"]).drop_nulls("reward")
+
+
+def _paired(games: pl.DataFrame, best_script: str, params: Evaluate) -> dict[str, Any]:
+    tables = games.partition_by(["buyer", "seller"], as_dict=True)
+    scripts = sorted({buyer for buyer, _ in tables} - set(MODELS))
+    entries: dict[tuple[str, str, str], dict[str, Any]] = {}
+    pairs = [(TRAINED, other) for other in (WARMSTART, BASE, *scripts)] + [(WARMSTART, BASE)]
+    for (buyer, other), seller in product(pairs, sorted({seller for _, seller in tables})):
+        first, second = tables.get((buyer, seller)), tables.get((other, seller))
+        compared = None if first is None or second is None else compare(first, second, params.resamples, params.seed)
+        if compared is not None:
+            entries[buyer, other, seller] = {**asdict(compared[0]), "p_value": compared[1]}
+            if other == best_script:
+                entries[buyer, BEST_SCRIPT, seller] = dict(entries[buyer, other, seller])
+    family = {key: entry["p_value"] for key, entry in entries.items() if _in_family(key)}
+    for key, corrected in holm(family).items():
+        entries[key] |= {"p_holm": corrected, "significant": corrected < ALPHA}
+    if PRIMARY in entries:
+        entries[PRIMARY]["significant"] = entries[PRIMARY]["p_value"] < ALPHA
+    nested: dict[str, Any] = {}
+    for (buyer, other, seller), entry in entries.items():
+        nested.setdefault(buyer, {}).setdefault(other, {})[seller] = entry
+    return nested
+
+
+def _in_family(key: tuple[str, str, str]) -> bool:
+    return key[0] == TRAINED and key[1] in FAMILY and key != PRIMARY
+
+
+def _bounds(games: pl.DataFrame, params: Evaluate) -> dict[str, Any]:
+    """Return the mean clairvoyant reward against each seller, over the games that were played."""
+    known = games.filter(pl.col("best_response").is_not_null()).unique(GAME, maintain_order=True)
+    bound = known.with_columns(reward=pl.col("best_response"))
+    measured = measure(bound, ("seller",), params.resamples, params.seed)
+    return {seller: {"reward": asdict(estimates["reward"])} for (seller,), estimates in measured.items()}
+
+
+def _safety(games: pl.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the exact interval of each safety rate against each seller and against all of them together."""
+    counts = [VALUES[name].sum().alias(name) for name in SAFETY] + [VALUES["reward"].count().alias("games")]
+    rows = games.group_by("seller").agg(counts).sort("seller").to_dicts()
+    pooled = {POOLED: games.select(counts).row(0, named=True)}
+    return {
+        seller: {name: _exact(round(row[name]), row["games"]) for name in SAFETY}
+        for seller, row in ({row["seller"]: row for row in rows} | pooled).items()
+        if row["games"]
+    }
+
+
+def _exact(events: int, games: int) -> dict[str, Any]:
+    return asdict(Estimate(events / games, *exact_interval(events, games), games))
+
+
+def _dropped(games: pl.DataFrame) -> dict[str, int]:
+    """Count the games against each seller that are left out for every buyer because the seller failed for one."""
+    failed = games.filter(pl.col("stop") == StopReason.SELLER_FAILED).unique(GAME)
+    counted = games.select("seller").unique().join(failed.group_by("seller").len(), on="seller", how="left")
+    return {seller: count or 0 for seller, count in counted.sort("seller").iter_rows()}
+
+
+def _check(episodes: pl.DataFrame, best_script: str) -> None:
+    if best_script not in episodes["buyer"].unique():
+        names = ", ".join(sorted(episodes["buyer"].unique()))
+        raise EvaluationError(f"the best script {best_script} has no episodes; expected it among {names}")
+    doubled = episodes.select("buyer", *GAME).filter(pl.struct("buyer", *GAME).is_duplicated())
+    if not doubled.is_empty():
+        buyer, scenario, round, seller = doubled.row(0)
+        raise EvaluationError(
+            f"{buyer} played scenario {scenario}, round {round} against {seller} more than once; pass each game once"
+        )
