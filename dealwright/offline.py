@@ -1,8 +1,8 @@
 """Switch off all usage reporting, and access to the model hub, in one place.
 
-Libraries read these variables when they are imported, so `import dealwright` sets them first. A value that already stands
-in the environment stays: `HF_HUB_OFFLINE=0 dealwright ...` reaches the hub. DVC's own command line does not import this
-package; its settings are in `.dvc/config`.
+Libraries read these variables when they are imported, so `import dealwright` sets them first. A value that already
+stands in the environment stays: `HF_HUB_OFFLINE=0 dealwright ...` reaches the hub. DVC's own command line does not
+import this package; its settings are in `.dvc/config`.
 """
 
 import os
@@ -25,7 +25,7 @@ NO_HUB = {
     "TRANSFORMERS_OFFLINE": "1",
 }
 QUIET = {
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the default of 20 is too short for a cold start on two cores
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # 20, the default, is too short on two cores
     "TRL_EXPERIMENTAL_SILENCE": "1",  # `rollout_func` and `environment_factory` are marked experimental
 }
 
