@@ -14,8 +14,16 @@ _JOINERS = "\u200c\u200d"  # they shape Persian, Hindi and emoji
 # What has no glyph although Unicode classes it neither as a control nor as a format, and the joiners.
 _UNSEEN = frozenset(_JOINERS) | frozenset(
     chr(code)
-    for first, last in ((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164))
-    + ((0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF))
+    for first, last in (
+        (0x34F, 0x34F),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+        (0xFFA0, 0xFFA0),
+        (0xE0100, 0xE01EF),
+    )
     for code in range(first, last + 1)
 )
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
