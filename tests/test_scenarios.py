@@ -27,19 +27,15 @@ def products(*rows: dict[str, Any]) -> pl.DataFrame:
     """Make a canonical table; what a row leaves out is filled in."""
     usual = {"title": "A lamp", "category": "home", "description": "It shines.", "budget": None}
     prices = {"list_price": 100.0, "lowest_price": 50.0, "highest_price": 90.0}
-    schema = {"id": pl.String, "title": pl.String, "category": pl.String, "description": pl.String}
-    schema |= dict.fromkeys((*prices, "budget"), pl.Float64)
+    texts = dict.fromkeys(("id", "title", "category", "description"), pl.String())
+    schema = pl.Schema({**texts, **dict.fromkeys((*prices, "budget"), pl.Float64())})
     return pl.DataFrame([{**usual, **prices, **row} for row in rows], schema=schema)
 
 
 def many(count: int) -> pl.DataFrame:
     """Make a canonical table of two categories and two zones."""
-    return products(
-        *(
-            {"id": f"p{n}", "category": "abc"[n % 3], "lowest_price": 85.0 if n % 20 == 0 else 50.0}
-            for n in range(count)
-        )
-    )
+    costs = [85.0 if n % 20 == 0 else 50.0 for n in range(count)]
+    return products(*({"id": f"p{n}", "category": "abc"[n % 3], "lowest_price": c} for n, c in enumerate(costs)))
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +98,8 @@ def test_the_table_has_exactly_the_columns_agreed_on_and_the_catalogues_order() 
 
 
 def test_the_list_price_is_the_greater_of_list_and_highest_price() -> None:
-    rows = [{"id": "a", "highest_price": 120.0}, {"id": "b", "highest_price": 80.0}, {"id": "c"}]
-    table = make_scenarios(products(*rows), PARAMS)
+    dearer, cheaper = {"id": "a", "highest_price": 120.0}, {"id": "b", "highest_price": 80.0}
+    table = make_scenarios(products(dearer, cheaper, {"id": "c"}), PARAMS)
     assert table["list_price"].to_list() == [120.0, 100.0, 100.0]
     assert table["cost"].to_list() == [50.0, 50.0, 50.0]
     assert table["budget"].to_list() == [96.0, 80.0, 80.0]
