@@ -7,9 +7,7 @@ data/scenarios.parquet and data/prompts.parquet. What a prompt looks like is in 
 import json
 from pathlib import Path
 
-import polars as pl
-
-from dealwright.catalogue.scenarios import make_scenarios, read_scenarios
+from dealwright.catalogue.scenarios import make_scenarios, read_scenarios, read_table
 from dealwright.errors import DealwrightError, run_stage
 from dealwright.files import write_parquet
 from dealwright.params import load_params
@@ -23,7 +21,7 @@ def main() -> None:
     """Run the stage."""
     params = load_params()
     check_validated(VALIDATION)
-    write_parquet(SCENARIOS, make_scenarios(pl.read_parquet(CATALOGUE), params.prompts))
+    write_parquet(SCENARIOS, make_scenarios(read_table(CATALOGUE), params.prompts))
     scenarios = read_scenarios(SCENARIOS, CATALOGUE)
     write_parquet(PROMPTS, prompts_frame(scenarios, params.prompts.buyer, params.game.max_turns))
 

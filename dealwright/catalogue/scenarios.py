@@ -75,8 +75,8 @@ def read_scenarios(
     """Read the scenarios of a split, or all, with their products, in the order of the file."""
     if split is not None and split not in SPLITS:
         raise ValueError(f"a split is one of {', '.join(SPLITS)}, got {split!r}")
-    table = _read(scenarios)
-    products = {product.id: product for product in map(_product, _read(catalogue).iter_rows(named=True))}
+    table = read_table(scenarios)
+    products = {product.id: product for product in map(_product, read_table(catalogue).iter_rows(named=True))}
     missing = table.filter(~pl.col("product_id").is_in(list(products)))
     if not missing.is_empty():
         raise ScenarioError(
@@ -98,12 +98,13 @@ def read_scenarios(
     ]
 
 
-def _read(path: str | Path) -> pl.DataFrame:
+def read_table(path: str | Path) -> pl.DataFrame:
+    """Read a table of this pipeline; ScenarioError where it is missing or damaged."""
     try:
         return pl.read_parquet(path)
     except (OSError, PolarsError) as error:
         problem = "is missing" if isinstance(error, FileNotFoundError) else "is not a readable Parquet file"
-        raise ScenarioError(f"{path} {problem}; run `dvc repro prompts`") from error
+        raise ScenarioError(f"{path} {problem}; run `dvc repro prompts`, which makes it") from error
 
 
 def _product(row: dict[str, Any]) -> Product:

@@ -28,9 +28,8 @@ _UNSEEN = frozenset(_JOINERS) | frozenset(
 )
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
-_ROLES = "system|user|human|assistant|buyer|seller"
-_LABELS = frozenset(f"thought|talk|action|{_ROLES}".split("|"))
-_HEADINGS = f"instructions?|response|input|output|context|question|answer|thought|talk|action|{_ROLES}"
+_LABELS = "thought|talk|action|system|user|human|assistant|buyer|seller"
+_HEADINGS = "instructions?|response|input|output|context|question|answer"
 # Mistral, Llama 2, BERT, GLM, Kimi; beside them whatever has an underscore, as in [TOOL_CALLS].
 _BRACKETED = (
     "INST|IMG|PREFIX|MIDDLE|SUFFIX|ARGS|AUDIO|TRANSCRIBE|THINK|REF|[gs]?MASK|CLS|SEP|PAD|UNK|BOS|EOS|EOT|UNUSED[0-9]++"
@@ -41,13 +40,13 @@ _BRACKETED = (
 _MARKER = re.compile(
     rf"""
       ^(?P<indent>[^\S\n]*+(?:[>*_\-•"'`\#][^\S\n]*+)*+)      # a heading or a label, however it is indented
-       (?P<name>{_HEADINGS})
+       (?P<name>(?P<label>{_LABELS})|{_HEADINGS})
        (?P<colon>[^\S\n]*+[*_]*+[^\S\n]*+:|(?=[^\S\n]*+$))
     | (?P<open><\|) | (?P<close>\|>)                             # ChatML, Llama 3, Phi, DeepSeek and others
     | (?<!<)<++(?=[^\s<>()\[\]|]{{0,80}}?[^\W\d])(?P<tag>[^\s<>()\[\]|]{{1,80}}+)>++      # <s>, <<SYS>>, <think>
     | \[(?P<bracketed>/?(?:{_BRACKETED}))\]
     | [\[\]](?P<minimax>~!?b|e~|<|>)[\[\]]
-    | >>(?P<falcon>[A-Z_]++)<< | \|\|\|(?P<olmo>[A-Z_]++)\|\|\|
+    | >>(?P<falcon>[A-Z_]++)<<++ | \|\|\|(?P<olmo>[A-Z_]++)\|\|\|
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
@@ -121,6 +120,6 @@ def _replacements(match: re.Match[str]) -> list[tuple[int, int, str]]:
     heading = "#" in match["indent"]
     if heading:
         found.append((*match.span("indent"), match["indent"].replace("#", "").lstrip()))
-    if match["colon"] and (heading or match["name"].lower() in _LABELS):
+    if match["colon"] and (heading or match["label"]):
         found.append((*match.span("colon"), " -"))
     return found

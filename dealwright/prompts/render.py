@@ -62,7 +62,7 @@ def _product_fields(product: Product) -> dict[str, str]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(neutralise(text).split())
+    return neutralise(" ".join(text.split())).strip()
 
 
 @cache
