@@ -5,7 +5,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -123,6 +123,7 @@ def test_disguises_that_a_normalizer_lifts_do_not_help(disguised: str) -> None:
     assert neutralise(disguised) == "(im_start)"
 
 
+@settings(deadline=None)
 @given(hostile)
 @example("<|im_<|im_start|>start|>")
 @example("\u00e9\u200d\uff1cthink\uff1e")
@@ -182,6 +183,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert neutralise(text) == text
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(categories=["L", "M", "N", "P", "Sc", "Zs"], exclude_characters="<>[]|:#")))
 def test_text_without_brackets_and_colons_stays_as_it_is(text: str) -> None:
     if not set("<>[]|:#") & set(unicodedata.normalize("NFKC", text)):
@@ -272,6 +274,7 @@ def test_braces_and_dollar_signs_in_a_title_do_nothing() -> None:
     assert f"Product: {title}\n" in render_seller(scenario(title), "neutral", 6)
 
 
+@settings(deadline=None, max_examples=40)
 @given(hostile, hostile, hostile)
 def test_a_hostile_product_adds_no_line_no_label_and_no_token_to_the_brief_prompt(
     title: str, category: str, description: str
@@ -285,6 +288,7 @@ def test_a_hostile_product_adds_no_line_no_label_and_no_token_to_the_brief_promp
     assert not any(LABEL.match(line) for line in lines)
 
 
+@settings(deadline=None, max_examples=20)
 @given(hostile, hostile)
 def test_a_hostile_product_adds_no_token_and_no_label_to_the_long_prompts(title: str, description: str) -> None:
     product = scenario(title, "home", description)

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealwright.catalogue.scenarios import SCHEMA, ScenarioError, make_scenarios, read_scenarios
@@ -175,6 +175,7 @@ def test_largest_remainder_serves_the_largest_fractions_first() -> None:
     assert largest_remainder({}, 0) == {}
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=3), st.integers(1, 60), min_size=1, max_size=12), st.data())
 def test_shares_add_up_and_stay_within_one_of_their_quota(sizes: dict[str, int], data: st.DataObject) -> None:
     whole = sum(sizes.values())
@@ -185,6 +186,7 @@ def test_shares_add_up_and_stay_within_one_of_their_quota(sizes: dict[str, int],
     assert all(abs(counts[name] - size * total / whole) < 1 for name, size in sizes.items())
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["mutual", "conflict"])), min_size=3))
 def test_every_product_falls_into_one_split_and_the_sizes_hold(strata: list[tuple[str, str]]) -> None:
     items = [Item(str(n), category, zone) for n, (category, zone) in enumerate(strata)]
