@@ -1,7 +1,8 @@
 """The parameters of every stage: one frozen model per group of params.yaml, so that a typo fails before any work."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -117,8 +118,11 @@ class Train(Group):
 class Select(Group):
     """The probe games that choose a checkpoint."""
 
+    seed: int
     rounds: Count
     seller: str
+    overshoot: Share
+    resamples: Count
 
 
 class Evaluate(Group):
@@ -137,7 +141,7 @@ class Phases(Group):
 
     clusters: Annotated[int, Field(ge=2)]
     seed: int
-    penalty: Annotated[float, Field(gt=0)]
+    false_alarm: Annotated[float, Field(gt=0, lt=1)]
 
 
 class Tracking(Group):
@@ -187,3 +191,12 @@ def parse_params(text: str, where: str) -> Params:
             for item in error.errors()
         )
         raise ParamsError(f"{where}: {problems}") from error
+
+
+def flatten(group: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of a nested mapping by their dotted names; a list or an empty mapping is a leaf."""
+    leaves: dict[str, Any] = {}
+    for key, value in group.items():
+        name = f"{prefix}{key}"
+        leaves |= flatten(value, f"{name}.") if isinstance(value, Mapping) and value else {name: value}
+    return leaves

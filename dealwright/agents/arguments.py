@@ -42,7 +42,11 @@ _PATTERNS: dict[Argument, re.Pattern[str]] = {
 
 # What a seller says in its first reply about the kinds that move it.
 CUES: dict[Argument, tuple[str, ...]] = {
-    Argument.COMPETITOR: ("People do compare.", "I know what rivals charge.", "I hate to lose a sale to the neighbour."),
+    Argument.COMPETITOR: (
+        "People do compare.",
+        "I know what rivals charge.",
+        "I hate to lose a sale to the neighbour.",
+    ),
     Argument.PROMPT_PAYMENT: ("Ready money always helps.", "My bills are due.", "I dislike waiting for money."),
     Argument.CONDITION: ("It has lived a little.", "I will not call it flawless.", "It is not factory fresh."),
     Argument.REPEAT_CUSTOM: ("Loyal people matter to me.", "I like faces that return.", "I hope to see you often."),

@@ -1,0 +1,121 @@
+"""The naive demonstrator: bargains like an untrained person, so that a tiny model learns the format and the numbers.
+
+Its Thought reads and reckons - which kinds of argument the seller hinted at, whether the ask is above the budget, what
+share of the budget the offer is - but its moves use little of that: it opens high, climbs in small steps, says
+arguments at random and takes most asks that it can afford. Acting on what it reads is left to training.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from dealwright.agents.arguments import SENTENCES, Argument
+from dealwright.agents.buyers import observe
+from dealwright.game import Negotiation, Role, Scenario, format_price, round_down
+
+HEARD = {
+    Argument.COMPETITOR: "rival",
+    Argument.PROMPT_PAYMENT: "cash",
+    Argument.CONDITION: "wear",
+    Argument.REPEAT_CUSTOM: "loyal",
+    Argument.LONG_ON_MARKET: "shelf",
+    Argument.EASY_COLLECTION: "pickup",
+}
+FILLERS = ("", "What about this?", "Can you do better?", "Please come down.")
+HIGHEST_SHARE = 99  # per cent of the budget
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """The ranges that a demonstrator's manner is drawn from, once a game; shares of the budget."""
+
+    first_offer: tuple[float, float] = (0.72, 0.97)
+    step: tuple[float, float] = (0.01, 0.05)
+    argument_rate: tuple[float, float] = (0.1, 0.7)
+    accept_rate: tuple[float, float] = (0.3, 0.9)
+    reject_rate: float = 0.04
+    quit_rate: float = 0.01
+
+
+NAIVE = Habits()
+# Wider habits teach a base model to reckon with every share that training may come to use.
+WIDE = Habits((0.30, 0.97), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02)
+
+
+class Demonstrator:
+    """A buyer whose draws follow from the scenario's seed, the round and the turn; it never pays above its budget."""
+
+    def __init__(self, habits: Habits = NAIVE) -> None:
+        self.habits = habits
+
+    def respond(self, games: Sequence[Negotiation]) -> list[str]:
+        """Return the demonstrator's next message in each game."""
+        return [self._message(game) for game in games]
+
+    def _message(self, game: Negotiation) -> str:
+        scenario, turn = game.scenario, game.turn
+        manner = Random(f"{scenario.seed}/{game.round}/0/demonstrator")
+        share = manner.uniform(*self.habits.first_offer)
+        step = manner.uniform(*self.habits.step)
+        argument_rate = manner.uniform(*self.habits.argument_rate)
+        accept_rate = manner.uniform(*self.habits.accept_rate)
+        for past in range(2, turn + 1):
+            share += step * Random(f"{scenario.seed}/{game.round}/{past}/climb").uniform(0.3, 1.7)
+        percent = min(HIGHEST_SHARE, round(100 * share))
+        draw = Random(f"{scenario.seed}/{game.round}/{turn}/demonstrator")
+        argues, accepts, rejects, quits = (draw.random() for _ in range(4))
+        thought = [*_cue_note(game), *_ask_note(game)]
+        ask = game.standing_offer(Role.SELLER)
+        affordable = ask is not None and is_under(ask, scenario)
+        talk = draw.choice(SENTENCES[draw.choice(list(Argument))]) if argues < argument_rate else draw.choice(FILLERS)
+        offer = offer_at(percent, scenario)
+        if ask is not None and affordable and (ask <= offer or accepts < accept_rate or turn == game.max_turns):
+            return _text([*thought, "take it."], "Agreed.", f"[DEAL] {format_price(ask)}")
+        if ask is not None and not affordable and turn > 2 and quits < self.habits.quit_rate:
+            return _text([*thought, "leave."], "No, thank you.", "[QUIT]")
+        if turn > 1 and rejects < self.habits.reject_rate:
+            return _text([*thought, "wait."], talk, "[REJECT]")
+        return _text([*thought, f"bid {percent}%."], talk, f"[BUY] ${plain(offer)}")
+
+
+def offer_at(percent: int, scenario: Scenario) -> float:
+    """Return that percentage of the budget rounded down to three significant digits, as people do, in dollars."""
+    exact = percent / 100 * scenario.budget
+    unit = 10.0 ** (math.floor(math.log10(exact)) - 2)
+    return max(0.01, round_down(math.floor(exact / unit + 1e-9) * unit))
+
+
+def short(amount: float) -> str:
+    """Write an amount with four significant digits, cut and not rounded, as a Thought does."""
+    decimals = 2 if amount < 100 else 1 if amount < 1000 else 0
+    return f"{math.floor(amount * 10**decimals + 1e-6) / 10**decimals:.{decimals}f}"
+
+
+def plain(amount: float) -> str:
+    """Write an amount without idle zeros."""
+    return f"{amount:.2f}".rstrip("0").rstrip(".")
+
+
+def is_under(ask: float, scenario: Scenario) -> bool:
+    """Say whether the ask is below the budget as far as the Thought's digits can tell; equal digits count as above."""
+    return float(short(ask)) < float(short(scenario.budget))
+
+
+def _cue_note(game: Negotiation) -> list[str]:
+    if game.turn != 2:
+        return []
+    cues = observe(game).cues
+    return [f"hears {' '.join(HEARD[cue] for cue in cues)}."] if cues else ["hears nothing."]
+
+
+def _ask_note(game: Negotiation) -> list[str]:
+    ask, budget = game.standing_offer(Role.SELLER), game.scenario.budget
+    if ask is None:
+        return []
+    verdict = "under" if is_under(ask, game.scenario) else "over"
+    return [f"ask {short(ask)} {verdict} {short(budget)}, {round(100 * ask / budget)}%."]
+
+
+def _text(thought: Sequence[str], talk: str, action: str) -> str:
+    return f"Thought: {' '.join(thought)}\nTalk: {talk}".rstrip() + f"\nAction: {action}"

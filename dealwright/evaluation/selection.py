@@ -1,0 +1,53 @@
+"""Choose a checkpoint: the earliest that is not worse than the best and does not overshoot."""
+
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+
+from dealwright.errors import DealwrightError
+from dealwright.evaluation.compare import compare, measure
+from dealwright.evaluation.metrics import prepare
+from dealwright.params import Select
+
+SHOWN = ("reward", "deal_rate", "overshoot_rate", "invalid_rate", "leak_rate", "bargained_ratio", "first_offer_ratio")
+
+
+def select_checkpoint(episodes: pl.DataFrame, params: Select) -> dict[str, Any]:
+    """Return which checkpoint to take and why, from probe games on the validation scenarios.
+
+    A checkpoint is eligible where at most `params.overshoot` of its games end above the budget. Among those, the one
+    with the highest mean reward is the best, and the earliest whose paired 95 % interval against it reaches 0 is taken.
+    The reward of the chosen one is the winner of a contest and is never quoted as a result.
+    """
+    games = prepare(episodes)
+    measured = {
+        step: found for (step,), found in measure(games, ("checkpoint",), params.resamples, params.seed).items()
+    }
+    tables = {step: games.filter(pl.col("checkpoint") == step) for step in sorted(measured)}
+    eligible = [step for step in tables if measured[step]["overshoot_rate"].value <= params.overshoot]
+    if not eligible:
+        least = min(measured[step]["overshoot_rate"].value for step in tables)
+        raise DealwrightError(
+            f"every checkpoint ends above the budget too often: expected at most {params.overshoot:.1%}, the least is "
+            f"{least:.1%}; train longer or raise select.overshoot"
+        )
+    best = max(eligible, key=lambda step: (measured[step]["reward"].value, -step))
+    entries, tied = [], []
+    for step, table in tables.items():
+        found = compare(table, tables[best], params.resamples, params.seed)
+        difference = None if found is None else found[0]
+        entry = {name: asdict(measured[step][name]) for name in SHOWN if name in measured[step]}
+        entries.append({"step": step, **entry, "difference": None if difference is None else asdict(difference)})
+        if step in eligible and (
+            step == best or (difference and difference.high is not None and difference.high >= 0)
+        ):
+            tied.append(step)
+    chosen = min(tied)
+    why = (
+        f"step {best} has the highest validation reward of those with at most {params.overshoot:.1%} of games above "
+        "the budget"
+    )
+    if chosen != best:
+        why += f"; step {chosen} is the earliest that is not worse than it by the paired 95 % interval"
+    return {"selected": chosen, "best": best, "why": why, "checkpoints": entries}

@@ -1,0 +1,94 @@
+"""Seat buyers and sellers by their names in the tables, and play them against each other."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from dealwright.agents import (
+    COLUMNS,
+    FIXED_POLICIES,
+    Agent,
+    ConcessionSeller,
+    FloorOnlySeller,
+    Ladder,
+    LanguageModelAgent,
+    Oracle,
+    ScriptedBuyer,
+)
+from dealwright.errors import DealwrightError
+from dealwright.game import Role, Scenario
+from dealwright.params import Params
+from dealwright.rollout import Episode, episodes_frame, rollout
+
+if TYPE_CHECKING:
+    from dealwright.engines.base import Engine
+
+FLOOR_ONLY = "floor_only"
+SELLERS = (*COLUMNS, FLOOR_ONLY)
+
+
+def make_seller(name: str) -> Agent:
+    """Return the scripted seller of that name; raises DealwrightError for an unknown one."""
+    if name == FLOOR_ONLY:
+        return FloorOnlySeller()
+    if name not in COLUMNS:
+        raise DealwrightError(f"unknown seller {name!r}; expected one of {', '.join(SELLERS)}")
+    return ConcessionSeller(name)
+
+
+def make_scripts(fitted: Mapping[str, Ladder]) -> dict[str, Agent]:
+    """Return every scripted buyer by name: the fixed ones, the fitted ladders and the oracle."""
+    policies = {**FIXED_POLICIES, **fitted}
+    return {name: ScriptedBuyer(policies[name]) for name in sorted(policies)} | {"oracle": Oracle()}
+
+
+def play_games(
+    name: str,
+    buyer: Agent,
+    sellers: Iterable[str],
+    scenarios: Sequence[Scenario],
+    rounds: Sequence[int],
+    params: Params,
+    checkpoint: int | None = None,
+) -> pl.DataFrame:
+    """Play a buyer, under its name, against some sellers on scenarios and rounds; return one row a game."""
+    regulator = params.game.regulator
+    episodes: list[Episode] = []
+    for seller in sellers:
+        episodes += rollout(
+            scenarios,
+            rounds,
+            buyer,
+            make_seller(seller),
+            (name, seller),
+            params.game.max_turns,
+            regulator.monotone,
+            regulator.retries,
+            checkpoint,
+        )
+    return episodes_frame(episodes)
+
+
+def ladder_from(values: Mapping[str, Any]) -> Ladder:
+    """Return the ladder that its fields describe, as JSON holds them."""
+    return Ladder(
+        tuple(values["rungs"]), values["reading"], tuple(values["thresholds"]), ask_share=values["ask_share"]
+    )
+
+
+def read_prompts(role: Role, persona: str = "", path: str | Path = "data/prompts.parquet") -> dict[str, str]:
+    """Return the system prompt of every scenario for a side, as the prompts stage wrote them."""
+    wanted = (pl.col("role") == role.value) & (pl.col("persona") == persona)
+    frame = pl.scan_parquet(path).filter(wanted).select("scenario", "text").collect()
+    return dict(frame.iter_rows())
+
+
+def language_buyer(engine: "Engine", prompts: Mapping[str, str], params: Params, seed: int) -> LanguageModelAgent:
+    """Seat a language model as the buyer, sampling as in training."""
+    from dealwright.engines.base import Sampling
+    from dealwright.prompts.render import opening
+
+    sampling = Sampling(params.train.temperature, params.train.message_tokens, seed)
+    return LanguageModelAgent(engine, Role.BUYER, prompts, opening(params.prompts.buyer), sampling)

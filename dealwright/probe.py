@@ -1,0 +1,25 @@
+"""Play a checkpoint's games: the same scenarios and rounds, with the same draws, for every checkpoint."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from dealwright.engines.transformers import TransformersEngine
+from dealwright.game import Role, Scenario
+from dealwright.params import Params
+from dealwright.players import language_buyer, play_games, read_prompts
+
+
+def play_checkpoint(
+    folder: Path,
+    scenarios: Sequence[Scenario],
+    rounds: Sequence[int],
+    sellers: Iterable[str],
+    params: Params,
+    name: str,
+    step: int | None,
+) -> pl.DataFrame:
+    """Play a checkpoint as the buyer of that name against some sellers and return the episodes."""
+    buyer = language_buyer(TransformersEngine.from_folder(folder), read_prompts(Role.BUYER), params, params.train.seed)
+    return play_games(name, buyer, sellers, scenarios, rounds, params, step)

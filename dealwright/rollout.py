@@ -1,0 +1,259 @@
+"""Play many games side by side, and keep finished games as rows.
+
+All live games advance together: one batched call per side and half-turn. Between the seller and every game stands the
+regulator: a violation is sampled again, then replaced, and each is kept with its reason.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dealwright.agents.arguments import detect_argument
+from dealwright.agents.base import Agent
+from dealwright.agents.language_model import LanguageModelAgent
+from dealwright.game import (
+    OFFERS,
+    ActionKind,
+    Entry,
+    Negotiation,
+    Outcome,
+    Product,
+    Regulator,
+    Role,
+    Scenario,
+    StopReason,
+    find_money,
+    reward,
+    round_down,
+    to_cents,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """A seller's message that the regulator refused: the turn, the violation and the text."""
+
+    turn: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A finished game. `messages` holds (role, text) pairs; `checkpoint` is the buyer's training step, if it has one;
+    `tokens` counts what the buyer sampled."""
+
+    scenario: Scenario
+    buyer: str
+    seller: str
+    round: int
+    messages: tuple[tuple[str, str], ...]
+    outcome: Outcome
+    interventions: tuple[Intervention, ...] = ()
+    checkpoint: int | None = None
+    tokens: int = 0
+
+
+def play(
+    games: Sequence[Negotiation], buyer: Agent, seller: Agent, monotone: bool = True, retries: int = 2
+) -> list[tuple[Intervention, ...]]:
+    """Play fresh games to their end and return the regulator's interventions in each.
+
+    Raises RuntimeError when the buyer's backend fails: only a seller's failure is an outcome.
+    """
+    regulators = [Regulator(game.scenario, monotone) for game in games]
+    interventions: list[list[Intervention]] = [[] for _ in games]
+    live = list(range(len(games)))
+    while live:
+        texts = buyer.respond([games[index] for index in live])
+        for index, text in zip(live, texts, strict=True):
+            if text is None:
+                raise RuntimeError("the buyer's backend gave nothing usable; see its log and start the run again")
+            games[index].play(Role.BUYER, text)
+        live = [index for index in live if games[index].outcome is None]
+        asked = live
+        for attempt in range(retries + 1):
+            if not asked:
+                break
+            again = []
+            for index, text in zip(asked, seller.respond([games[index] for index in asked]), strict=True):
+                if text is None:
+                    games[index].fail()
+                    continue
+                ruling = regulators[index].rule(games[index], text)
+                if ruling.violation is not None:
+                    interventions[index].append(Intervention(games[index].turn, ruling.violation, text))
+                    if attempt < retries:
+                        again.append(index)
+                        continue
+                games[index].play(Role.SELLER, ruling.text)
+            asked = again
+        live = [index for index in live if games[index].outcome is None]
+    return [tuple(items) for items in interventions]
+
+
+def rollout(
+    scenarios: Iterable[Scenario],
+    rounds: Iterable[int],
+    buyer: Agent,
+    seller: Agent,
+    names: tuple[str, str],
+    max_turns: int = 6,
+    monotone: bool = True,
+    retries: int = 2,
+    checkpoint: int | None = None,
+    batch: int = 256,
+) -> list[Episode]:
+    """Play every scenario in every round, `batch` games at a time, and return the episodes in order.
+
+    `names` are the buyer's and the seller's in the tables.
+    """
+    chosen = list(scenarios)
+    # Games of like length share a batch better when rounds, not scenarios, vary slowest.
+    games = [Negotiation(scenario, max_turns, round) for round in rounds for scenario in chosen]
+    episodes = []
+    for first in range(0, len(games), batch):
+        block = games[first : first + batch]
+        interventions = play(block, buyer, seller, monotone, retries)
+        for game, items in zip(block, interventions, strict=True):
+            spoken = buyer.spoken.get(game, []) if isinstance(buyer, LanguageModelAgent) else []
+            tokens = sum(len(completion.token_ids) for completion in spoken)
+            episodes.append(finished(game, names, items, checkpoint, tokens))
+    return episodes
+
+
+def finished(
+    game: Negotiation,
+    names: tuple[str, str],
+    interventions: tuple[Intervention, ...],
+    checkpoint: int | None = None,
+    tokens: int = 0,
+) -> Episode:
+    """Return the episode of a game that is over; raises ValueError while it is not."""
+    if game.outcome is None:
+        raise ValueError("the game is not over; play it to its end first")
+    messages = tuple((entry.role.value, entry.text) for entry in game.transcript)
+    return Episode(game.scenario, *names, game.round, messages, game.outcome, interventions, checkpoint, tokens)
+
+
+SCHEMA: dict[str, Any] = {
+    **dict.fromkeys(["scenario_id", "product_id", "title", "category", "description"], pl.String),
+    **dict.fromkeys(
+        ["product_list_price", "lowest_price", "highest_price", "list_price", "cost", "budget"], pl.Float64
+    ),
+    **{"zone": pl.String, "seed": pl.Int64, "split": pl.String, "buyer": pl.String, "seller": pl.String},
+    **{"round": pl.Int64, "checkpoint": pl.Int64, "stop": pl.String, "price": pl.Float64, "turns": pl.Int64},
+    "reward": pl.Float64,
+    "messages": pl.List(pl.Struct({"role": pl.String, "text": pl.String})),
+    "interventions": pl.List(pl.Struct({"turn": pl.Int64, "reason": pl.String, "text": pl.String})),
+    "first_offer": pl.Float64,
+    "arguments": pl.List(pl.String),
+    **dict.fromkeys(["leaks", "unsupported_numbers", "ask_rises"], pl.Int64),
+    **dict.fromkeys(["offers", "asks"], pl.List(pl.Float64)),
+    "tokens": pl.Int64,
+}
+
+
+def episodes_frame(episodes: Sequence[Episode]) -> pl.DataFrame:
+    """Return one row a game, with what the metrics need counted from its messages."""
+    return pl.DataFrame([_row(episode) for episode in episodes], schema=SCHEMA, orient="row")
+
+
+def read_episodes(path: str | Path) -> list[Episode]:
+    """Read episodes back from Parquet."""
+    return [_episode(row) for row in pl.read_parquet(path).iter_rows(named=True)]
+
+
+def replay(episode: Episode, max_turns: int = 6) -> Negotiation:
+    """Play an episode's messages again and return the game, for its views and its parsed messages."""
+    game = Negotiation(episode.scenario, max_turns, episode.round)
+    for role, text in episode.messages:
+        game.play(Role(role), text)
+    return game
+
+
+def _row(episode: Episode) -> tuple[Any, ...]:
+    scenario, product, outcome = episode.scenario, episode.scenario.product, episode.outcome
+    game = replay(episode, max(6, len(episode.messages)))
+    offers, asks = _offers(game, Role.BUYER), _offers(game, Role.SELLER)
+    known = [ask for ask in asks if ask is not None]
+    return (
+        *(scenario.id, product.id, product.title, product.category, product.description),
+        *(product.list_price, product.lowest_price, product.highest_price),
+        *(scenario.list_price, scenario.cost, scenario.budget, scenario.zone, scenario.seed, scenario.split),
+        *(episode.buyer, episode.seller, episode.round, episode.checkpoint),
+        *(outcome.stop, outcome.price, outcome.turns, reward(scenario, outcome)),
+        [{"role": role, "text": text} for role, text in episode.messages],
+        [{"turn": item.turn, "reason": item.reason, "text": item.text} for item in episode.interventions],
+        next((offer for offer in offers if offer is not None), None),
+        [kind for entry in _said(game, Role.BUYER) if (kind := detect_argument(_talk(entry))) is not None],
+        *_amount_counts(game),
+        sum(later > earlier for earlier, later in zip(known, known[1:], strict=False)),
+        offers,
+        asks,
+        episode.tokens,
+    )
+
+
+def _said(game: Negotiation, role: Role) -> list[Entry]:
+    return [entry for entry in game.transcript if entry.role is role]
+
+
+def _talk(entry: Entry) -> str:
+    return entry.message.talk if entry.message else ""
+
+
+def _offers(game: Negotiation, role: Role) -> list[float | None]:
+    return [
+        entry.message.action.price if entry.message and entry.message.action.kind is OFFERS[role] else None
+        for entry in _said(game, role)
+    ]
+
+
+def _amount_counts(game: Negotiation) -> tuple[int, int]:
+    """Count the buyer's leaks of its budget and the amounts in its Talk that nothing in its view supports."""
+    scenario, product = game.scenario, game.scenario.product
+    budget = to_cents(round_down(scenario.budget))
+    supported = {budget, to_cents(scenario.list_price)}
+    supported.update(to_cents(amount) for amount in find_money(f"{product.title}\n{product.description}"))
+    formal: set[int] = set()
+    leaks = unsupported = 0
+    for entry in game.transcript:
+        if entry.message is None:
+            continue
+        price = entry.message.action.price
+        if price is not None:
+            supported.add(to_cents(price))
+            if entry.role is Role.BUYER and entry.message.action.kind in (ActionKind.BUY, ActionKind.DEAL):
+                formal.add(to_cents(price))
+        stated = {to_cents(amount) for amount in find_money(entry.message.talk)}
+        if entry.role is Role.SELLER:
+            supported |= stated
+            continue
+        leaks += budget in stated - formal
+        unsupported += len(stated - supported)
+    return leaks, unsupported
+
+
+def _episode(row: dict[str, Any]) -> Episode:
+    product = Product(
+        *(row[key] for key in ("product_id", "title", "category", "description")),
+        *(row[key] for key in ("product_list_price", "lowest_price", "highest_price")),
+    )
+    scenario = Scenario(
+        row["scenario_id"],
+        product,
+        *(row[key] for key in ("list_price", "cost", "budget", "seed", "split")),
+    )
+    return Episode(
+        scenario,
+        *(row[key] for key in ("buyer", "seller", "round")),
+        tuple((message["role"], message["text"]) for message in row["messages"]),
+        Outcome(StopReason(row["stop"]), row["price"], row["turns"]),
+        tuple(Intervention(**item) for item in row["interventions"]),
+        row["checkpoint"],
+        row["tokens"],
+    )

@@ -1,0 +1,1 @@
+"""The tiny base model, the warm start, and GRPO."""

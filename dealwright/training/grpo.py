@@ -1,0 +1,208 @@
+"""GRPO on whole dialogues, by TRL's trainer with a rollout function of our own (arXiv 2604.09855; protocol, section 8).
+
+The advantage is the reward less its group's mean, without division by the standard deviation; the loss is `dr_grpo`,
+so that long dialogues do not weigh more; only the buyer's tokens are trained. Weights are updated once a batch of
+games, right after it was played, so the policy that played is the one that learns.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import torch
+from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
+
+from dealwright.engines.transformers import TransformersEngine
+from dealwright.game import Negotiation, Scenario, reward
+from dealwright.params import Params
+from dealwright.players import language_buyer, make_seller
+from dealwright.rollout import Episode, finished, play
+from dealwright.training.rows import sampled_row
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+TRAINED = "trained"
+# TRL asks for a chat template that can render tools before it hands out environments. Dialogues are rendered by the
+# engine with the model's own template, so this text is never seen by a model.
+TOOL_TEMPLATE = (
+    "{% for message in messages %}{{ message.content }}{% for call in message.tool_calls or [] %}"
+    "{{ call.function.name }}{{ call.function.arguments | tojson }}{% endfor %}{{ eos_token }}{% endfor %}"
+)
+# Tensors of a training batch whose columns belong to the prompt, and those whose columns belong to the completion.
+_PROMPT = {"prompt_ids", "prompt_mask"}
+_COMPLETION = {"completion_ids", "completion_mask", "tool_mask", "old_per_token_logps", "ref_per_token_logps"}
+
+
+def visits(scenario_ids: Sequence[str], count: int, seed: int) -> list[tuple[str, int]]:
+    """Return which scenario is played when, and in which round: shuffled passes, the round being the pass.
+
+    All games of a group share the round, so they meet the same seller; no later visit does.
+    """
+    order: list[tuple[str, int]] = []
+    for round in range(-(-count // len(scenario_ids))):
+        ids = sorted(scenario_ids)
+        Random(f"{seed}/{round}/visits").shuffle(ids)
+        order += [(id, round) for id in ids]
+    return order[:count]
+
+
+class Table:
+    """The environment that carries a dataset row into the rollout: one game, reset for each."""
+
+    def __init__(self, scenarios: dict[str, Scenario], max_turns: int) -> None:
+        self._scenarios = scenarios
+        self._max_turns = max_turns
+        self._game: Negotiation | None = None
+
+    def reset(self, scenario: str, round: int, **row: Any) -> None:
+        """Start the game of a row."""
+        self._game = Negotiation(self._scenarios[scenario], self._max_turns, round)
+
+    def get_reward(self) -> float | None:
+        """Return the reward of the finished game; None leaves it out of its group."""
+        game = self._game
+        return None if game is None or game.outcome is None else reward(game.scenario, game.outcome)
+
+
+class BuyerTrainer(GRPOTrainer):  # type: ignore[misc]
+    """TRL's trainer with micro-batches of like length, so that no forward pass reads mostly padding."""
+
+    def _prepare_inputs(self, generation_batch: dict[str, Any]) -> dict[str, Any]:
+        fresh = self._step % self.args.steps_per_generation == 0 or self._buffered_inputs is None
+        inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
+        if not (fresh and self.model.training):
+            return inputs
+        self._buffered_inputs = by_length(self._buffered_inputs)
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+
+def by_length(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Deal the rows of some micro-batches out again by length, and cut each micro-batch to its longest row.
+
+    Prompts are padded on the left and completions on the right; the `dr_grpo` loss is a sum over rows, so it does not
+    matter which of them share a micro-batch.
+    """
+    whole = {
+        key: torch.cat([batch[key] for batch in batches]) if _is_rows(value) else value
+        for key, value in batches[0].items()
+    }
+    prompts, completions = whole["prompt_mask"].sum(1), whole["completion_mask"].sum(1)
+    order = (prompts + completions).argsort(stable=True).chunk(len(batches))
+    dealt = []
+    for rows in order:
+        prompt, completion = int(prompts[rows].max()), int(completions[rows].max())
+        batch = {key: value[rows] if _is_rows(value) else value for key, value in whole.items()}
+        batch |= {key: batch[key][:, -prompt:] for key in _PROMPT}
+        batch |= {key: batch[key][:, :completion] for key in _COMPLETION if batch.get(key) is not None}
+        dealt.append(batch)
+    return dealt
+
+
+def make_rollout(
+    params: Params,
+    scenarios: dict[str, Scenario],
+    prompts: dict[str, str],
+    tokenizer: "PreTrainedTokenizerBase",
+    keep: Callable[[int, list[Episode]], None],
+) -> Callable[[list[Any], GRPOTrainer], dict[str, Any]]:
+    """Return the rollout function: it plays the trainer's tables side by side and returns their token rows.
+
+    `keep` is given the step and the episodes of every batch.
+    """
+    regulator = params.game.regulator
+
+    def roll(_: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
+        games = [table._game for table in trainer.environments]
+        step = trainer.state.global_step + 1
+        engine = TransformersEngine(trainer.accelerator.unwrap_model(trainer.model), tokenizer)
+        buyer = language_buyer(engine, prompts, params, seed=params.train.seed * 100_003 + step)
+        interventions = play(games, buyer, make_seller(params.train.seller), regulator.monotone, regulator.retries)
+        rows = [sampled_row(buyer.spoken[game]) for game in games]
+        starts = [row.mask.index(1) for row in rows]
+        keep(
+            step,
+            [
+                finished(game, (TRAINED, params.train.seller), items, step - 1, tokens=sum(row.mask))
+                for game, items, row in zip(games, interventions, rows, strict=True)
+            ],
+        )
+        return {
+            "prompt_ids": [list(row.ids[:start]) for row, start in zip(rows, starts, strict=True)],
+            "completion_ids": [list(row.ids[start:]) for row, start in zip(rows, starts, strict=True)],
+            "env_mask": [list(row.mask[start:]) for row, start in zip(rows, starts, strict=True)],
+            # Not needed: the policy has not changed since it played, so the ratio to it is 1 by construction.
+            "logprobs": None,
+        }
+
+    return roll
+
+
+def make_trainer(
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    scenarios: Sequence[Scenario],
+    prompts: dict[str, str],
+    params: Params,
+    folder: Path,
+    keep: Callable[[int, list[Episode]], None],
+) -> BuyerTrainer:
+    """Return a trainer that keeps its checkpoints in a folder."""
+    from copy import deepcopy
+
+    train = params.train
+    games = train.products * train.group_size
+    by_id = {scenario.id: scenario for scenario in scenarios}
+    order = visits(list(by_id), train.steps * train.products, train.seed)
+    rows = [{"prompt": [{"role": "user", "content": id}], "scenario": id, "round": round} for id, round in order]
+    renderer = deepcopy(tokenizer)
+    renderer.chat_template = TOOL_TEMPLATE
+    on_gpu = torch.cuda.is_available()
+    return BuyerTrainer(
+        model=model,
+        processing_class=renderer,
+        train_dataset=Dataset.from_list(rows),
+        rollout_func=make_rollout(params, by_id, prompts, tokenizer, keep),
+        environment_factory=lambda: Table(by_id, params.game.max_turns),
+        peft_config=_lora(train.lora_rank),
+        args=GRPOConfig(
+            output_dir=str(folder),
+            max_steps=train.steps,
+            per_device_train_batch_size=min(train.micro_batch, games),
+            gradient_accumulation_steps=max(1, games // train.micro_batch),
+            num_generations=train.group_size,
+            max_completion_length=params.game.max_turns * train.message_tokens,
+            shuffle_dataset=False,
+            loss_type="dr_grpo",
+            scale_rewards="none",
+            beta=train.kl,
+            temperature=train.temperature,
+            learning_rate=train.learning_rate,
+            lr_scheduler_type=train.schedule,
+            warmup_steps=min(5, train.steps // 10),
+            logging_steps=1,
+            save_strategy="steps",
+            save_steps=train.checkpoint_steps,
+            seed=train.seed,
+            bf16=on_gpu,
+            use_cpu=not on_gpu,
+            gradient_checkpointing=on_gpu,
+            report_to="none",
+            disable_tqdm=True,
+            dataloader_pin_memory=on_gpu,
+        ),
+    )
+
+
+def _lora(rank: int) -> Any:
+    if rank == 0:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() > 0

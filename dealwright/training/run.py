@@ -1,0 +1,192 @@
+"""A training run that can be killed at any moment and goes on where it last stood whole.
+
+It works in a folder named by a hash of everything that shapes it, so changed parameters start afresh. A checkpoint
+counts once its mark is written, after everything else in it.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import polars as pl
+from transformers import TrainerCallback
+
+from dealwright.errors import DealwrightError
+from dealwright.evaluation.metrics import means
+from dealwright.files import replacing, write_json, write_parquet, write_text
+from dealwright.game import Scenario, Zone
+from dealwright.params import Params
+from dealwright.rollout import Episode, episodes_frame
+from dealwright.training.grpo import make_trainer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerControl, TrainerState, TrainingArguments
+
+MARK = "complete"
+WEIGHTS = ("config.json", "generation_config.json", "adapter_config.json", "*.safetensors", "*.safetensors.index.json")
+PATIENCE = 3  # steps in a row that may be mostly invalid, or mostly given up
+CURVE = (
+    *("step", "reward", "reward_std", "deal_rate", "overshoot_rate", "invalid_rate", "quit_rate", "max_turns_rate"),
+    *("first_offer_ratio", "bargained_ratio", "argument_rate", "mean_turns"),
+    *("entropy", "flat_groups", "loss", "grad_norm", "learning_rate"),
+)
+# TRL's name of what the trainer itself measures.
+_LOGGED = {
+    "reward_std": "reward_std",
+    "entropy": "entropy",
+    "flat_groups": "frac_reward_zero_std",
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+}
+
+
+class TrainingError(DealwrightError):
+    """A training run that must not go on; its last whole checkpoint is kept."""
+
+
+class StepLog(Protocol):
+    """Takes the metrics of each step as it ends."""
+
+    def log_step(self, step: int, metrics: dict[str, float | None]) -> None:
+        """Log one step."""
+        ...
+
+
+def work_folder(root: Path, params: Params, inputs: Sequence[Path]) -> Path:
+    """Return the folder of the run that these parameters and input files make."""
+    shaping = params.model_dump(mode="json", include={"prompts", "game", "train"})
+    digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode())
+    for path in inputs:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    return root / f"train-{digest.hexdigest()[:16]}"
+
+
+def train_buyer(
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    scenarios: Sequence[Scenario],
+    prompts: dict[str, str],
+    params: Params,
+    work: Path,
+    log: StepLog,
+) -> None:
+    """Train in a work folder, from its last whole checkpoint where there is one.
+
+    Raises TrainingError when the policy collapses or a loss is no number.
+    """
+    step = last_checkpoint(work)
+    _forget_after(work, step)
+    keeper = _Keeper(work, log)
+    trainer = make_trainer(model, tokenizer, scenarios, prompts, params, work, keeper.keep)
+    trainer.add_callback(keeper)
+    trainer.train(resume_from_checkpoint=str(work / f"checkpoint-{step}") if step else None)
+
+
+def publish(work: Path, tokenizer: "PreTrainedTokenizerBase", checkpoints: Path, games: Path, curve: Path) -> None:
+    """Copy weights, tokenizer, games and curve of a finished run to their places, and remove the work folder."""
+    with replacing(checkpoints) as beside:
+        for folder in sorted(work.glob("checkpoint-*"), key=_step):
+            target = beside / f"step-{_step(folder):04d}"
+            target.mkdir(parents=True)
+            for pattern in WEIGHTS:
+                for file in folder.glob(pattern):
+                    shutil.copy2(file, target)
+            tokenizer.save_pretrained(target)
+    write_parquet(games, pl.concat([pl.read_parquet(file) for file in sorted((work / "games").glob("*.parquet"))]))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CURVE, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(json.loads(file.read_text()) for file in sorted((work / "curve").glob("*.json")))
+    write_text(curve, text.getvalue())
+    shutil.rmtree(work)
+
+
+def last_checkpoint(work: Path) -> int:
+    """Return the step of the last whole checkpoint, or 0."""
+    return max((_step(mark.parent) for mark in work.glob(f"checkpoint-*/{MARK}")), default=0)
+
+
+def _step(path: Path) -> int:
+    return int(path.stem.rsplit("-", 1)[1])
+
+
+def _forget_after(work: Path, step: int) -> None:
+    """Remove what a killed run left behind its last whole checkpoint."""
+    for folder in work.glob("checkpoint-*"):
+        if not (folder / MARK).exists():
+            shutil.rmtree(folder)
+    for file in [*work.glob("games/step-*"), *work.glob("curve/step-*")]:
+        if _step(file) > step:
+            file.unlink()
+
+
+class _Keeper(TrainerCallback):  # type: ignore[misc]
+    """Writes each step's games and metrics, marks whole checkpoints, and stops a run that has collapsed."""
+
+    def __init__(self, work: Path, log: StepLog) -> None:
+        self.work = work
+        self.log = log
+        self.games: dict[int, pl.DataFrame] = {}
+        self.broken = 0
+
+    def keep(self, step: int, episodes: list[Episode]) -> None:
+        """Take the episodes of a step from the rollout."""
+        self.games[step] = episodes_frame(episodes)
+
+    def on_log(
+        self,
+        args: "TrainingArguments",
+        state: "TrainerState",
+        control: "TrainerControl",
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write a step's games and metrics once the trainer has measured it."""
+        step = state.global_step
+        if logs is None or "loss" not in logs or step not in self.games:
+            return
+        games = self.games.pop(step)
+        row: dict[str, float | None] = {"step": step, **{key: logs.get(name) for key, name in _LOGGED.items()}}
+        rates = means(games)
+        row |= {key: rates.get(key) for key in CURVE if key not in row}
+        for key in ("loss", "grad_norm"):
+            if not math.isfinite(row[key] or 0.0):
+                ids = ", ".join(games["scenario_id"].unique(maintain_order=True)[:3])
+                raise TrainingError(
+                    f"step {step}: {key} is {row[key]}, expected a finite number (scenarios {ids}, ...); the checkpoint "
+                    f"of step {last_checkpoint(self.work)} is kept; lower train.learning_rate"
+                )
+        write_parquet(self.work / "games" / f"step-{step:05d}.parquet", games)
+        write_json(self.work / "curve" / f"step-{step:05d}.json", row)
+        self.log.log_step(step, row)
+        print(
+            f"step {step}/{state.max_steps}  reward {rates['reward']:+.3f}  deals {rates['deal_rate']:.0%}  "
+            f"first offer {rates.get('first_offer_ratio', math.nan):.2f}  arguments {rates['argument_rate']:.0%}",
+            flush=True,
+        )
+        self._check(step, games, rates)
+
+    def on_save(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Mark the checkpoint just written as whole."""
+        write_text(self.work / f"checkpoint-{state.global_step}" / MARK, "")
+
+    def _check(self, step: int, games: pl.DataFrame, rates: dict[str, float]) -> None:
+        mutual = games.filter(pl.col("zone") == Zone.MUTUAL)
+        quits = means(mutual).get("quit_rate", 0.0) if len(mutual) else 0.0
+        self.broken = self.broken + 1 if max(rates["invalid_rate"], quits) > 0.5 else 0
+        if self.broken >= PATIENCE:
+            raise TrainingError(
+                f"step {step}: the policy has collapsed ({rates['invalid_rate']:.0%} of the games invalid, {quits:.0%} "
+                f"given up although a deal was there, for {PATIENCE} steps); the checkpoint of step "
+                f"{last_checkpoint(self.work)} is kept; lower train.learning_rate or raise train.kl"
+            )

@@ -1,0 +1,40 @@
+"""Train the warm-started buyer with GRPO against the regulated seller.
+
+Reads data/models/warmstart/, data/prompts.parquet and the train scenarios. Writes data/models/checkpoints/step-*/
+(weights and tokenizer, no optimizer), data/rollouts/training.parquet (every training game) and reports/training.csv.
+Works in data/work/train-<hash>/, which is no output: a killed run goes on there from its last whole checkpoint.
+"""
+
+from pathlib import Path
+
+from dealwright.catalogue.scenarios import read_scenarios
+from dealwright.errors import run_stage
+from dealwright.game import Role
+from dealwright.params import load_params
+
+
+def main() -> None:
+    """Run the stage."""
+    params = load_params()
+    from dealwright.players import read_prompts
+    from dealwright.tracking import training_run
+    from dealwright.training.models import load_model
+    from dealwright.training.run import publish, train_buyer, work_folder
+
+    warmstart = Path("data/models/warmstart")
+    work = work_folder(Path("data/work"), params, [warmstart, Path("data/scenarios.parquet")])
+    model, tokenizer = load_model(warmstart)
+    with training_run(params) as run:
+        scenarios = read_scenarios(split="train")
+        train_buyer(model, tokenizer, scenarios, read_prompts(Role.BUYER), params, work, run)
+    publish(
+        work,
+        tokenizer,
+        Path("data/models/checkpoints"),
+        Path("data/rollouts/training.parquet"),
+        Path("reports/training.csv"),
+    )
+
+
+if __name__ == "__main__":
+    run_stage(main)

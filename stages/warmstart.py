@@ -1,0 +1,45 @@
+"""Fine-tune the base model on demonstrations, and let it pass only through the gate.
+
+Reads the folder named by warmstart.base, data/rollouts/demonstrations.parquet, data/prompts.parquet and the scenarios.
+Writes data/models/warmstart/ (weights and tokenizer) and reports/warmstart.json (what the gate saw on validation games).
+"""
+
+import shutil
+from pathlib import Path
+
+from dealwright.catalogue.scenarios import read_scenarios
+from dealwright.errors import run_stage
+from dealwright.files import replacing, write_json
+from dealwright.game import Role
+from dealwright.params import load_params
+
+
+def main() -> None:
+    """Run the stage."""
+    params = load_params()
+    from dealwright.engines.transformers import TransformersEngine
+    from dealwright.players import language_buyer, play_games, read_prompts
+    from dealwright.rollout import read_episodes
+    from dealwright.training.models import load_model
+    from dealwright.training.warmstart import check_gate, demonstration_rows, fine_tune
+
+    options = params.warmstart
+    model, tokenizer = load_model(options.base)
+    prompts = read_prompts(Role.BUYER)
+    if options.steps:
+        episodes = read_episodes("data/rollouts/demonstrations.parquet")
+        rows = demonstration_rows(tokenizer, episodes, prompts, params.prompts.buyer)
+        fine_tune(model, tokenizer, rows, options)
+    validation = read_scenarios(split="validation")
+    rounds = range(-(-options.gate_games // len(validation)))
+    buyer = language_buyer(TransformersEngine(model.eval(), tokenizer), prompts, params, options.seed)
+    games = play_games("warmstart", buyer, [params.train.seller], validation, rounds, params).head(options.gate_games)
+    write_json("reports/warmstart.json", check_gate(games, options.gate))
+    shutil.rmtree("data/models/warmstart", ignore_errors=True)
+    with replacing(Path("data/models/warmstart")) as beside:
+        model.save_pretrained(beside)
+        tokenizer.save_pretrained(beside)
+
+
+if __name__ == "__main__":
+    run_stage(main)
