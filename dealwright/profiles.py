@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from dealwright.errors import DealwrightError
 from dealwright.files import write_text
-from dealwright.params import parse_params
+from dealwright.params import flatten, parse_params
 
 DEFAULT = "tiny"
 PARAMS = Path("params.yaml")
@@ -108,15 +108,6 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
         for key in dict.fromkeys([*before, *after])
         if before.get(key) != after.get(key) or (key in before) != (key in after)
     ]
-
-
-def flatten(group: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the leaves of a nested mapping by their dotted names; a list or an empty mapping is a leaf."""
-    leaves: dict[str, Any] = {}
-    for key, value in group.items():
-        name = f"{prefix}{key}"
-        leaves |= flatten(value, f"{name}.") if isinstance(value, Mapping) and value else {name: value}
-    return leaves
 
 
 def read_params(text: str, where: str) -> dict[str, Any]:

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dealwright.params import ParamsError, load_params, parse_params
+from dealwright.params import ParamsError, flatten, load_params, parse_params
 from dealwright.profiles import (
     Change,
     ProfileError,
     apply_profile,
     differences,
-    flatten,
     load_profile,
     names,
     standing_profile,
