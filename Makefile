@@ -20,7 +20,7 @@ SOURCES := $(wildcard dealwright stages flows tests)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv test lint types reproduce pretrain flow ui lock clean
+.PHONY: help .venv test lint reproduce pretrain flow ui lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z.]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -49,11 +49,9 @@ endif
 test: $(INSTALLED)  ## run the tests, without those marked slow, vllm or browser
 	$(VENV)/bin/python -m pytest -m "not slow and not vllm and not browser"
 
-lint: $(INSTALLED) types  ## ruff and mypy
+lint: $(INSTALLED)  ## ruff and mypy
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/ruff format --check $(SOURCES)
-
-types: $(INSTALLED)  ## mypy alone
 	$(VENV)/bin/mypy $(SOURCES)
 
 reproduce: $(INSTALLED)  ## run the pipeline, register the checkpoints, print the results (PROFILE=smoke: that profile)
