@@ -1,0 +1,54 @@
+"""`dealwright ...`: everything a person types, besides make and dvc.
+
+The commands import what they need when they run, so that `dealwright --help` loads neither torch nor mlflow nor
+prefect.
+"""
+
+import sys
+from typing import Any
+
+import click
+
+from dealwright import __version__
+from dealwright.cli.models import fetch_model, register
+from dealwright.cli.pipeline import check, profile, results
+from dealwright.cli.play import play
+from dealwright.cli.ui import ui
+from dealwright.errors import DealwrightError
+
+EPILOG = """\b
+Examples:
+  dealwright check                   what would run, and whether it can
+  dealwright profile smoke           put the sizes of profiles/smoke.yaml into params.yaml
+  dealwright results                 the table of the last evaluation
+  dealwright play --against cue_ladder
+
+Exit codes: 0 done, 1 something you can mend (one line says what), 2 wrong usage.
+
+Completion: eval "$(_DEALWRIGHT_COMPLETE=bash_source dealwright)", or zsh_source, or fish_source.
+"""
+
+
+class _Commands(click.Group):
+    """A group whose errors meant for the user are one line on standard error, and exit status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except DealwrightError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(1)
+
+
+@click.group(cls=_Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, package_name="dealwright")
+def main() -> None:
+    """Train language-model buyers to bargain, and bargain with them.
+
+    Run it from the project's root. The pipeline itself is `make reproduce` or `dvc repro`.
+    """
+
+
+for command in (check, profile, register, results, play, fetch_model, ui):
+    main.add_command(command)

@@ -1,0 +1,75 @@
+"""Commands around a run of the pipeline: what would run, with which sizes, and what came out."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dealwright.errors import DealwrightError
+
+EVALUATION = Path("reports/evaluation.json")
+REPORT = Path("reports/index.html")
+
+
+def _profile_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from dealwright.profiles import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("name", shell_complete=_profile_names)
+def profile(name: str) -> None:
+    """Put the sizes of a profile into params.yaml.
+
+    Comments stay, and so does all that is no size; the catalogue is never touched. `dealwright profile tiny` brings
+    the default sizes back.
+    """
+    from dealwright.profiles import apply_profile
+
+    changes = apply_profile(name)
+    for change in changes:
+        click.echo(f"  {change}")
+    click.echo(f"params.yaml now has the profile {name}" if changes else f"params.yaml has the profile {name} already")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def check(as_json: bool) -> None:
+    """Validate params.yaml and the source of products, and say what would run.
+
+    Names the profile that stands and all that differs from the committed params.yaml.
+    """
+    from dealwright.checks import check as look
+
+    looked = look()
+    if as_json:
+        click.echo(json.dumps(asdict(looked), indent=2))
+    else:
+        click.echo("\n".join(looked.lines()))
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Write the whole evaluation as JSON.")
+def results(as_json: bool) -> None:
+    """Print the results table of the last evaluation, and where the report is."""
+    evaluation = read_evaluation()
+    if as_json:
+        click.echo(json.dumps(evaluation, indent=2, ensure_ascii=False))
+        return
+    from dealwright.report.table import results_table
+
+    click.echo(results_table(evaluation))
+    where = REPORT.absolute().as_uri() if REPORT.is_file() else "not written yet; run `dvc repro report`"
+    click.echo(f"\nreport: {where}")
+
+
+def read_evaluation() -> dict[str, Any]:
+    """Read reports/evaluation.json."""
+    try:
+        evaluation: dict[str, Any] = json.loads(EVALUATION.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise DealwrightError(f"{EVALUATION} is missing or unreadable; run `dvc repro` first") from error
+    return evaluation

@@ -1,0 +1,112 @@
+"""`dealwright play`: a person at the table, in the terminal."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dealwright.errors import DealwrightError
+from dealwright.game.scenario import Role
+
+if TYPE_CHECKING:
+    from dealwright.agents import Agent
+    from dealwright.game import Scenario
+    from dealwright.params import Params
+
+SCRIPTS = Path("reports/scripts.json")
+MODELS = ("trained", "warmstart", "base")
+
+
+@click.command()
+@click.option("--as", "role", type=click.Choice([role.value for role in Role]), default="seller", show_default=True)
+@click.option("--against", help="A script, trained, warmstart, base, or a checkpoint's folder.  [default: trained]")
+@click.option("--product", help="Words of the product's title.  [default: one by chance]")
+@click.option("--seed", type=int, help="Fixes the product and the other side's draws.")
+def play(role: str, against: str | None, product: str | None, seed: int | None) -> None:
+    """Sell something to the trained buyer, or buy from a scripted seller.
+
+    You answer with a price and what you say, or with deal, reject or quit; the regulator watches a seller's words.
+    After the game come the numbers that were hidden, and what the other side thought.
+
+    \b
+    dealwright play
+    dealwright play --against cue_ladder --product camera
+    dealwright play --as buyer --against stronger
+    """
+    from dealwright.cli.table import Person, show_end
+    from dealwright.game import Negotiation
+    from dealwright.params import load_params
+    from dealwright.rollout import play as play_games
+
+    params = load_params()
+    draw = Random(seed)
+    scenario = _choose(product, draw)
+    draws = draw.randrange(2**31)
+    me = Role(role)
+    person = Person(me, params.game.regulator.monotone)
+    other = seat(me.other, against, scenario, params, draws)
+    game = Negotiation(scenario, params.game.max_turns, draws)
+    person.welcome(game)
+    buyer, seller = (person, other) if me is Role.BUYER else (other, person)
+    play_games([game], buyer, seller, params.game.regulator.monotone, params.game.regulator.retries)
+    show_end(game, me)
+
+
+def seat(role: Role, name: str | None, scenario: "Scenario", params: "Params", seed: int) -> "Agent":
+    """Return the other side by its name; only a language model loads torch."""
+    from dealwright.players import make_scripts, make_seller
+
+    if role is Role.SELLER:
+        return make_seller(name or params.train.seller)
+    name = name or "trained"
+    scripts = make_scripts(_fitted())
+    if name in scripts:
+        return scripts[name]
+    folder = _model_folder(name, params)
+    if not (folder / "config.json").is_file():
+        known = ", ".join([*MODELS, *scripts])
+        raise DealwrightError(f"expected {known} or a checkpoint's folder, got {name!r}; {folder} holds no model")
+    from dealwright.engines.transformers import TransformersEngine
+    from dealwright.players import language_buyer
+    from dealwright.prompts import render_buyer
+
+    click.echo(f"(loading {folder})")
+    prompts = {scenario.id: render_buyer(scenario, params.prompts.buyer, params.game.max_turns)}
+    return language_buyer(TransformersEngine.from_folder(folder), prompts, params, seed)
+
+
+def _model_folder(name: str, params: "Params") -> Path:
+    from dealwright.tracking.checkpoints import WARM_START, checkpoint_folder, read_selection
+
+    if name == "base":
+        return Path(params.warmstart.base)
+    if name == "warmstart":
+        return WARM_START
+    if name != "trained":
+        return Path(name)
+    return checkpoint_folder(int(read_selection()["selected"]))
+
+
+def _fitted() -> dict[str, Any]:
+    """Return the ladders that the rollouts stage fitted, where it has run."""
+    from dealwright.players import ladder_from
+
+    if not SCRIPTS.is_file():
+        return {}
+    fitted = json.loads(SCRIPTS.read_text(encoding="utf-8"))["fitted"]
+    return {name: ladder_from(values) for name, values in fitted.items()}
+
+
+def _choose(product: str | None, draw: Random) -> "Scenario":
+    from dealwright.catalogue.scenarios import read_scenarios
+
+    scenarios: Sequence[Scenario] = read_scenarios()
+    if product is not None:
+        words = product.casefold().split()
+        scenarios = [one for one in scenarios if all(word in one.product.title.casefold() for word in words)]
+        if not scenarios:
+            raise DealwrightError(f"no title has the words {product!r}; leave --product out for one by chance")
+    return draw.choice(scenarios)

@@ -1,0 +1,171 @@
+"""What a person at the table sees and types."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+import click
+
+from dealwright.game import (
+    OFFERS,
+    Action,
+    ActionKind,
+    Message,
+    Negotiation,
+    Regulator,
+    Role,
+    Violation,
+    find_money,
+    format_message,
+    format_price,
+    parse_message,
+    reward,
+)
+from dealwright.prompts import neutralise
+
+WIDTH = 88
+LINE = 44
+_ANSWER = re.compile(r"(?P<what>deal|reject|quit|\$?[0-9][0-9.,]*)(?:[\s,;:.]+(?P<talk>.*))?", re.IGNORECASE)
+_PRICE = re.compile(r"\$?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]{1,2})?", re.ASCII)
+REFUSALS = {
+    Violation.MALFORMED: "there is no offer to accept at that price",
+    Violation.BELOW_COST: "that is below your cost",
+    Violation.LEAK: "never state your cost",
+    Violation.RISE: "a price once asked never rises",
+}
+
+
+class Person:
+    """Answers through the terminal; what the rules would not allow is asked again."""
+
+    def __init__(self, role: Role, monotone: bool) -> None:
+        self.role = role
+        self.monotone = monotone
+
+    def welcome(self, game: Negotiation) -> None:
+        """Show the product and what this side knows of it."""
+        scenario = game.scenario
+        secret = (
+            f"Your budget is {format_price(scenario.budget)}; paying more counts as a loss."
+            if self.role is Role.BUYER
+            else f"Your cost is {format_price(scenario.cost)}; never sell below it, never tell it."
+        )
+        click.echo(f"\n{_shown(scenario.product.title)}\n{_shown(scenario.product.category)}")
+        click.echo(textwrap.fill(_shown(scenario.product.description), WIDTH, max_lines=4, placeholder=" ..."))
+        click.echo(f"\nThe list price is {format_price(scenario.list_price)}. {secret}")
+        click.echo(f"You are the {self.role}; the buyer begins, and there are {game.max_turns} turns.")
+        click.echo("Answer with a price and what you say (95 it is as new), or with deal, reject or quit.\n")
+
+    def respond(self, games: Sequence[Negotiation]) -> list[str]:
+        """Return the person's message in each game; the end of the input is a quit."""
+        return [self._ask(game) for game in games]
+
+    def _ask(self, game: Negotiation) -> str:
+        if game.transcript:
+            show_message(game, len(game.transcript) - 1)
+        click.echo(f"turn {game.turn} of {game.max_turns}   {offers_line(game, self.role)}")
+        while True:
+            try:
+                typed = input("you> ").strip()
+            except EOFError:
+                click.echo()
+                return _say(ActionKind.QUIT, None, "")
+            text, problem = self.read(game, typed)
+            if text is not None:
+                return text
+            click.echo(f"     {problem}")
+
+    def read(self, game: Negotiation, typed: str) -> tuple[str | None, str]:
+        """Turn a typed line into a message, or say why it is none."""
+        match = _ANSWER.fullmatch(typed)
+        if match is None:
+            return None, "begin with a price, or with deal, reject or quit"
+        what, talk = match["what"].lower(), match["talk"] or ""
+        if what in ("reject", "quit"):
+            text = _say(ActionKind(what.upper()), None, talk)
+        elif what == "deal":
+            offer = game.standing_offer(self.role.other)
+            if offer is None:
+                return None, "there is no offer yet to accept"
+            text = _say(ActionKind.DEAL, offer, talk)
+        else:
+            if _PRICE.fullmatch(what) is None or find_money(f"${what.removeprefix('$')}") == [0.0]:
+                return None, f"{what} is no price; write it like 95 or 1,234.50"
+            text = _say(OFFERS[self.role], float(what.removeprefix("$").replace(",", "")), talk)
+        if parse_message(text, self.role) is None:
+            return None, "that is too long to say"
+        violation = None
+        if self.role is Role.SELLER:
+            violation = Regulator(game.scenario, self.monotone).rule(game, text).violation
+        return (text, "") if violation is None else (None, REFUSALS[violation])
+
+
+def show_message(game: Negotiation, index: int) -> None:
+    """Show one message of the transcript as the other side may see it."""
+    entry = game.transcript[index]
+    if entry.message is None:
+        click.echo(f"{entry.role}> (says nothing that the rules allow)")
+        return
+    action = entry.message.action
+    price = "" if action.price is None else f" {format_price(action.price)}"
+    talk = f"   {_shown(entry.message.talk)}" if entry.message.talk else ""
+    click.echo(f"{entry.role}> [{action.kind}]{price}{talk}")
+
+
+def offers_line(game: Negotiation, role: Role) -> str:
+    """Draw the standing offers between what this side must keep to and the list price.
+
+    Seller, cost 40, list price 100, bid 60, ask 90:  `$40.00 |--------b-------------a----| $100.00`
+    """
+    scenario = game.scenario
+    low, high = (scenario.cost, scenario.list_price) if role is Role.SELLER else (0.0, scenario.list_price)
+    marks = {"b": game.standing_offer(Role.BUYER), "a": game.standing_offer(Role.SELLER)}
+    if role is Role.BUYER:
+        marks["B"] = scenario.budget
+    cells = ["-"] * LINE
+    for mark, price in marks.items():
+        if price is not None:
+            share = (price - low) / (high - low) if high > low else 1.0
+            cells[round(min(1.0, max(0.0, share)) * (LINE - 1))] = mark
+    legend = ", ".join(
+        f"{name} {format_price(price)}"
+        for name, price in (("b bid", marks["b"]), ("a ask", marks["a"]), ("B budget", marks.get("B")))
+        if price is not None
+    )
+    return f"{format_price(low)} |{''.join(cells)}| {format_price(high)}   {legend}".rstrip()
+
+
+def show_end(game: Negotiation, me: Role) -> None:
+    """Show how the game ended, the numbers that were hidden, and what the other side thought."""
+    scenario, outcome = game.scenario, game.outcome
+    if outcome is None:
+        raise ValueError("the game is not over; play it to its end first")
+    if game.transcript[-1].role is not me:
+        show_message(game, len(game.transcript) - 1)
+    price = "" if outcome.price is None else f" at {format_price(outcome.price)}"
+    click.echo(f"\n{outcome.stop.replace('_', ' ')}{price} in turn {outcome.turns}")
+    click.echo(
+        f"list price {format_price(scenario.list_price)}, budget {format_price(scenario.budget)}, "
+        f"cost {format_price(scenario.cost)} ({scenario.zone} zone)"
+    )
+    gained = reward(scenario, outcome)
+    if gained is not None:
+        click.echo(
+            f"the buyer's reward is {gained:+.2f} (1: at cost, 0: no gain, -1: above the budget or broken rules)"
+        )
+    thoughts = [
+        f"  turn {index // 2 + 1}: {_shown(entry.message.thought)}"
+        for index, entry in enumerate(game.transcript)
+        if entry.role is not me and entry.message is not None and entry.message.thought
+    ]
+    if thoughts:
+        click.echo("what the other side thought:\n" + "\n".join(thoughts))
+
+
+def _say(kind: ActionKind, price: float | None, talk: str) -> str:
+    return format_message(Message("", talk, Action(kind, price)))
+
+
+def _shown(text: str) -> str:
+    """Return text that may be printed: on one line, without anything that a terminal would obey."""
+    return "".join(letter for letter in " ".join(neutralise(text).split()) if letter.isprintable())

@@ -1,0 +1,104 @@
+"""`dealwright ui`: the Prefect server and the MLflow UI, side by side on this machine alone."""
+
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import IO
+
+import click
+
+from dealwright.errors import DealwrightError
+
+HOST = "127.0.0.1"
+START_SECONDS = 180
+
+
+@click.command()
+@click.option("--prefect-port", type=click.IntRange(1, 65535), default=4200, show_default=True)
+@click.option("--mlflow-port", type=click.IntRange(1, 65535), default=5000, show_default=True)
+def ui(prefect_port: int, mlflow_port: int) -> None:
+    """Start the Prefect server and the MLflow UI, print both addresses, and stop both on Ctrl-C.
+
+    Both listen on loopback only. A flow appears in this Prefect server when it runs with the PREFECT_API_URL that is
+    printed. Where MLFLOW_TRACKING_URI names a server, its address is printed and none is started.
+    """
+    from dealwright.tracking.connection import artifact_location, tracking_uri
+
+    prefect, mlflow = f"http://{HOST}:{prefect_port}", f"http://{HOST}:{mlflow_port}"
+    store = tracking_uri()
+    remote = store if store.startswith("http") else None
+    _check_free("--prefect-port", prefect_port)
+    if remote is None:
+        _check_free("--mlflow-port", mlflow_port)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with ExitStack() as servers:
+        try:
+            running = [
+                _start(
+                    servers,
+                    ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
+                    {"PREFECT_API_URL": f"{prefect}/api", "PREFECT_UI_API_URL": f"{prefect}/api"},
+                )
+            ]
+            if remote is None:
+                artifacts = artifact_location()
+                command = ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1"]
+                command += ["--backend-store-uri", store]
+                command += ["--default-artifact-root", artifacts] if artifacts else []
+                running.append(_start(servers, command, {}))
+            _await(f"{prefect}/api/health", *running[0])
+            click.echo(f"Prefect  {prefect}    (flows appear there with PREFECT_API_URL={prefect}/api)")
+            if remote is None:
+                _await(f"{mlflow}/health", *running[1])
+            click.echo(f"MLflow   {remote or mlflow}")
+            click.echo("Ctrl-C stops both." if remote is None else "Ctrl-C stops Prefect.")
+            sys.stdout.flush()
+            while all(process.poll() is None for process, _ in running):
+                time.sleep(0.5)
+            ended = next(pair for pair in running if pair[0].poll() is not None)
+            raise DealwrightError(f"a server ended by itself: {_last_line(ended[1])}")
+        except KeyboardInterrupt:
+            click.echo("stopping")
+
+
+def _check_free(option: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise DealwrightError(f"port {port} is taken; choose another with {option}") from error
+
+
+def _start(
+    servers: ExitStack, command: Sequence[str], environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[str], IO[str]]:
+    from dealwright.processes import group
+
+    log = servers.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))  # noqa: SIM115
+    module = [sys.executable, "-m", *command]
+    return servers.enter_context(group(module, environment, log)), log
+
+
+def _await(address: str, process: subprocess.Popen[str], log: IO[str]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.3)
+    raise DealwrightError(f"no answer from {address}: {_last_line(log)}")
+
+
+def _last_line(log: IO[str]) -> str:
+    log.seek(0)
+    return ([line for line in log.read().splitlines() if line.strip()] or ["it said nothing"])[-1]

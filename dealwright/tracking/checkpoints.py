@@ -1,0 +1,115 @@
+"""What the working tree knows of its checkpoints: their files, their validation metrics, the training curves."""
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dealwright.tracking.connection import TrackingError
+from dealwright.tracking.revisions import dvc_hash, git_revision, hash_file, hash_folder
+
+CHECKPOINTS = Path("data/models/checkpoints")
+WARM_START = Path("data/models/warmstart")
+SCENARIOS = Path("data/scenarios.parquet")
+SELECTION = Path("reports/selection.json")
+CURVES = Path("reports/training.csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint's folder and what is said of it in the registry."""
+
+    step: int
+    folder: Path
+    tags: Mapping[str, str]
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The step and the hash of the files, as they stand in the tags."""
+        return self.tags["step"], self.tags["checkpoint_hash"]
+
+
+def read_selection() -> dict[str, Any]:
+    """Read which checkpoint was selected and how the checkpoints compared."""
+    try:
+        selection: dict[str, Any] = json.loads(SELECTION.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise TrackingError(f"{SELECTION} is missing or unreadable; run `dvc repro` first") from error
+    return selection
+
+
+def checkpoint_folder(step: int) -> Path:
+    """Return the folder of a step's checkpoint; step 0 is the warm start."""
+    folders = {int(path.name.removeprefix("step-")): path for path in CHECKPOINTS.glob("step-*")}
+    return {0: WARM_START, **folders}.get(step, CHECKPOINTS / f"step-{step:04d}")
+
+
+def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
+    """Return the checkpoints that selection compared, each with the tags of its version."""
+    shared = {
+        "git_revision": git_revision(),
+        "dvc_revision": dvc_hash(CHECKPOINTS.as_posix()),
+        "scenarios_hash": hash_file(SCENARIOS) if SCENARIOS.is_file() else None,
+    }
+    checkpoints = []
+    for entry in sorted(selection["checkpoints"], key=lambda entry: int(entry["step"])):
+        step = int(entry["step"])
+        folder = checkpoint_folder(step)
+        if not folder.is_dir():
+            raise TrackingError(f"{SELECTION} names step {step}, but {CHECKPOINTS} lacks it; run `dvc repro` first")
+        tags = {"step": str(step), "checkpoint_hash": hash_folder(folder), **_metric_tags(entry)}
+        tags |= {key: value for key, value in shared.items() if value is not None}
+        checkpoints.append(Checkpoint(step, folder, tags))
+    return checkpoints
+
+
+def _metric_tags(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return a checkpoint's validation metrics and their intervals as tags.
+
+    {"reward": {"value": 0.4, "low": 0.3}} gives validation_reward = "0.4" and validation_reward_low = "0.3".
+    """
+    tags = {}
+    for metric, parts in entry.items():
+        if isinstance(parts, Mapping):
+            for part, value in parts.items():
+                if value is not None:
+                    tags[f"validation_{metric}" if part == "value" else f"validation_{metric}_{part}"] = str(value)
+    return tags
+
+
+def read_curves() -> list[tuple[int, dict[str, float]]]:
+    """Read the metrics of every training step."""
+    try:
+        with CURVES.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        raise TrackingError(f"{CURVES} is missing or unreadable; run `dvc repro` first") from error
+    if not rows:
+        raise TrackingError(f"{CURVES} has no rows; run `dvc repro -f train`")
+    return [
+        (int(row["step"]), {name: float(value) for name, value in row.items() if name != "step" and value})
+        for row in rows
+    ]
+
+
+def summary(checkpoint: Checkpoint) -> str:
+    """Write a checkpoint's figure for a list of versions."""
+    tags = checkpoint.tags
+    reward = tags.get("validation_reward", "unknown")
+    interval = f" [{tags.get('validation_reward_low')}, {tags.get('validation_reward_high')}]"
+    return f"Step {checkpoint.step}; validation reward {reward}{interval}."
+
+
+def model_card(name: str, checkpoint: Checkpoint) -> str:
+    """Write the model card that goes with a version."""
+    facts = "".join(f"| {key} | {value} |\n" for key, value in checkpoint.tags.items())
+    return (
+        f"# {name}, step {checkpoint.step}\n\n"
+        "A language model that buys: it bargains over one product within a budget, by the rules of Dealwright.\n"
+        "It was trained by reinforcement learning against a regulated seller, on the products that the scenario file\n"
+        "below holds as `train`. Validation figures choose checkpoints and are no results; those are in the report.\n"
+        "Served through MLflow it is held to its budget; loaded by other means it is not.\n\n"
+        f"| fact | value |\n|---|---|\n{facts}"
+    )

@@ -1,0 +1,64 @@
+"""What a registered version consists of: a plain Hugging Face folder, with what MLflow needs in files beside it.
+
+So `vllm serve`, `from_pretrained` and `mlflow models serve` all take the same folder, and the weights are copied once.
+"""
+
+import platform
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dealwright.files import write_text
+from dealwright.serving import Habits
+
+if TYPE_CHECKING:
+    from mlflow.models import ModelSignature
+
+CODE = Path(__file__).with_name("serving_model.py")
+REQUIREMENTS = ("dealwright", "mlflow", "pandas", "torch", "transformers")
+
+
+def write_package(folder: Path, model_id: str, run_id: str, habits: Habits, card: str) -> None:
+    """Write the files that go beside the weights: MLmodel, its code and environment, and the model card."""
+    from mlflow import pyfunc
+    from mlflow.models import Model
+
+    model = Model(model_id=model_id, run_id=run_id, signature=signature())
+    pyfunc.add_to_model(
+        model,
+        loader_module="mlflow.pyfunc.loaders.code_model",
+        python_env="python_env.yaml",
+        model_config=habits.as_dict(),
+        model_code_path=CODE.name,
+        artifacts={"model": {"path": ".", "uri": "."}},
+        streamable=False,
+    )
+    model.save(str(folder / "MLmodel"))
+    shutil.copyfile(CODE, folder / CODE.name)
+    write_text(folder / "README.md", card)
+    write_text(folder / "requirements.txt", "".join(f"{name}=={version(name)}\n" for name in REQUIREMENTS))
+    python_env = (
+        f"python: {platform.python_version()}\nbuild_dependencies: [pip]\ndependencies: [-r requirements.txt]\n"
+    )
+    write_text(folder / "python_env.yaml", python_env)
+
+
+def signature() -> "ModelSignature":
+    """Return what a served buyer takes and gives: one dialogue a row, one message a row."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types.schema import Array, Object, Property
+
+    message = Object([Property("role", DataType.string), Property("content", DataType.string)])
+    dialogue = Schema(
+        [
+            ColSpec(DataType.string, "title"),
+            ColSpec(DataType.double, "list_price"),
+            ColSpec(DataType.double, "budget"),
+            ColSpec(DataType.string, "category", required=False),
+            ColSpec(DataType.string, "description", required=False),
+            ColSpec(Array(message), "messages", required=False),
+        ]
+    )
+    return ModelSignature(inputs=dialogue, outputs=Schema([ColSpec(DataType.string)]))

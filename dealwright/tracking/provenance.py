@@ -1,0 +1,33 @@
+"""What varies from run to run and machine to machine, in a file that is no output of any stage."""
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from dealwright.files import write_json
+from dealwright.tracking.registry import Registration
+from dealwright.tracking.revisions import dvc_revision, git_revision
+
+PROVENANCE = Path("reports/provenance.json")
+PACKAGES = ("dealwright", "dvc", "great-expectations", "mlflow", "polars", "prefect", "torch", "transformers", "trl")
+
+
+def write_provenance(registration: Registration) -> None:
+    """Write reports/provenance.json for a registration."""
+    write_json(
+        PROVENANCE,
+        {
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+            "git_revision": git_revision(),
+            "dvc_revision": dvc_revision(),
+            "python": platform.python_version(),
+            "packages": {name: version(name) for name in PACKAGES},
+            "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
+            "training_hours": registration.training_hours,
+            "model": registration.model,
+            "run": registration.run_id,
+            "versions": {str(registered.step): registered.version for registered in registration.versions},
+        },
+    )
