@@ -65,7 +65,7 @@ class Demonstrator:
         percent = min(HIGHEST_SHARE, round(100 * share))
         draw = Random(f"{scenario.seed}/{game.round}/{turn}/demonstrator")
         argues, accepts, rejects, quits = (draw.random() for _ in range(4))
-        thought = [*_cue_note(game), *_ask_note(game)]
+        thought = [*_cue_note(game), _reckoning(game)]
         ask = game.standing_offer(Role.SELLER)
         affordable = ask is not None and is_under(ask, scenario)
         talk = draw.choice(SENTENCES[draw.choice(list(Argument))]) if argues < argument_rate else draw.choice(FILLERS)
@@ -109,12 +109,13 @@ def _cue_note(game: Negotiation) -> list[str]:
     return [f"hears {' '.join(HEARD[cue] for cue in cues)}."] if cues else ["hears nothing."]
 
 
-def _ask_note(game: Negotiation) -> list[str]:
+def _reckoning(game: Negotiation) -> str:
+    """Write the budget down, and the ask before it with the verdict and its percentage of the budget behind."""
     ask, budget = game.standing_offer(Role.SELLER), game.scenario.budget
     if ask is None:
-        return []
+        return f"mine {short(budget)}."
     verdict = "under" if is_under(ask, game.scenario) else "over"
-    return [f"ask {short(ask)} {verdict} {short(budget)}, {round(100 * ask / budget)}%."]
+    return f"ask {short(ask)} mine {short(budget)} {verdict} {round(100 * ask / budget)}%."
 
 
 def _text(thought: Sequence[str], talk: str, action: str) -> str:

@@ -201,7 +201,7 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("data/base"))
-    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--fast", action="store_true", help="compile, and compute in bfloat16; needs a C++ compiler")
     arguments = parser.parse_args()
     train_base(arguments.folder, arguments.steps, arguments.fast)
