@@ -6,18 +6,17 @@ regulator: a violation is sampled again, then replaced, and each is kept with it
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from dealwright.agents.arguments import detect_argument
 from dealwright.agents.base import Agent
 from dealwright.agents.language_model import LanguageModelAgent
+from dealwright.agents.sellers import heard
 from dealwright.game import (
-    OFFERS,
     ActionKind,
-    Entry,
     Negotiation,
     Outcome,
     Product,
@@ -167,9 +166,9 @@ def read_episodes(path: str | Path) -> list[Episode]:
     return [_episode(row) for row in pl.read_parquet(path).iter_rows(named=True)]
 
 
-def replay(episode: Episode, max_turns: int = 6) -> Negotiation:
+def replay(episode: Episode) -> Negotiation:
     """Play an episode's messages again and return the game, for its views and its parsed messages."""
-    game = Negotiation(episode.scenario, max_turns, episode.round)
+    game = Negotiation(episode.scenario, episode.outcome.turns, episode.round)
     for role, text in episode.messages:
         game.play(Role(role), text)
     return game
@@ -177,8 +176,8 @@ def replay(episode: Episode, max_turns: int = 6) -> Negotiation:
 
 def _row(episode: Episode) -> tuple[Any, ...]:
     scenario, product, outcome = episode.scenario, episode.scenario.product, episode.outcome
-    game = replay(episode, max(6, len(episode.messages)))
-    offers, asks = _offers(game, Role.BUYER), _offers(game, Role.SELLER)
+    game = replay(episode)
+    offers, asks = game.offers(Role.BUYER), game.offers(Role.SELLER)
     known = [ask for ask in asks if ask is not None]
     return (
         *(scenario.id, product.id, product.title, product.category, product.description),
@@ -189,28 +188,13 @@ def _row(episode: Episode) -> tuple[Any, ...]:
         [{"role": role, "text": text} for role, text in episode.messages],
         [{"turn": item.turn, "reason": item.reason, "text": item.text} for item in episode.interventions],
         next((offer for offer in offers if offer is not None), None),
-        [kind for entry in _said(game, Role.BUYER) if (kind := detect_argument(_talk(entry))) is not None],
+        [kind for _, kind in heard(game) if kind is not None],
         *_amount_counts(game),
-        sum(later > earlier for earlier, later in zip(known, known[1:], strict=False)),
+        sum(later > earlier for earlier, later in pairwise(known)),
         offers,
         asks,
         episode.tokens,
     )
-
-
-def _said(game: Negotiation, role: Role) -> list[Entry]:
-    return [entry for entry in game.transcript if entry.role is role]
-
-
-def _talk(entry: Entry) -> str:
-    return entry.message.talk if entry.message else ""
-
-
-def _offers(game: Negotiation, role: Role) -> list[float | None]:
-    return [
-        entry.message.action.price if entry.message and entry.message.action.kind is OFFERS[role] else None
-        for entry in _said(game, role)
-    ]
 
 
 def _amount_counts(game: Negotiation) -> tuple[int, int]:
@@ -250,7 +234,9 @@ def _episode(row: dict[str, Any]) -> Episode:
     )
     return Episode(
         scenario,
-        *(row[key] for key in ("buyer", "seller", "round")),
+        row["buyer"],
+        row["seller"],
+        row["round"],
         tuple((message["role"], message["text"]) for message in row["messages"]),
         Outcome(StopReason(row["stop"]), row["price"], row["turns"]),
         tuple(Intervention(**item) for item in row["interventions"]),

@@ -31,10 +31,10 @@ SENTENCES: dict[Argument, tuple[str, ...]] = {
 _PATTERNS: dict[Argument, re.Pattern[str]] = {
     kind: re.compile(pattern, re.IGNORECASE)
     for kind, pattern in {
-        Argument.COMPETITOR: r"\bcheaper\b|\belsewhere\b|\bcompetitors?\b|\b(?:another|other) (?:shop|seller|store)s?\b",
+        Argument.COMPETITOR: r"\b(?:cheaper|elsewhere|competitors?|(?:another|other) (?:shop|seller|store)s?)\b",
         Argument.PROMPT_PAYMENT: r"\bcash\b|\bpay(?:ment)? (?:\w+ )?(?:now|today|right away|at once|immediately)\b",
         Argument.CONDITION: r"\bcondition\b|\bwear\b|\bworn\b|\bscratch(?:es|ed)?\b|\bdent(?:s|ed)?\b|\bblemish",
-        Argument.REPEAT_CUSTOM: r"\bbuy (?:\w+ ){0,2}again\b|\bregular\b|\bcome back\b|\bfuture (?:orders|purchases)\b",
+        Argument.REPEAT_CUSTOM: r"\b(?:buy (?:\w+ ){0,2}again|regular|come back|future (?:orders|purchases))\b",
         Argument.LONG_ON_MARKET: r"\bfor (?:weeks|months)\b|\bunsold\b|\ba long time\b|\bon the market\b",
         Argument.EASY_COLLECTION: r"\bcollect\b|\bpick (?:it|this) up\b|\bno (?:delivery|shipping)\b",
     }.items()

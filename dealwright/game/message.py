@@ -45,10 +45,14 @@ class Message:
     action: Action
 
 
-_LABEL = re.compile(r"(thought|talk|action):", re.IGNORECASE)
-_AMOUNT = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]{1,2})?"
+_NAMES = "(thought|talk|action):"
+_LABEL = re.compile(_NAMES, re.IGNORECASE | re.ASCII)
+# A line inside a part that begins like a label has one blank more in the format than in the message.
+_LIKE_A_LABEL = re.compile(rf"(?<=\n)(?= *{_NAMES})", re.IGNORECASE | re.ASCII)
+_INDENTED = re.compile(rf"^ (?= *{_NAMES})", re.IGNORECASE | re.ASCII | re.MULTILINE)
+_AMOUNT = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]{1,2})?"
 _ACTION = re.compile(
-    rf"action:[ \t]*\[(?P<kind>buy|sell|reject|deal|quit)\](?:[ \t]*(?:\$ ?)?(?P<amount>{_AMOUNT}))?[ \t]*",
+    rf"action:[ \t]*\[(?P<kind>buy|sell|reject|deal|quit)\](?:[ \t]*(?:\$ ?)?(?P<amount>{_AMOUNT}))?[ \t]*\r?",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -61,7 +65,7 @@ def parse_message(text: str, role: Role) -> Message | None:
     """
     if len(text) > MAX_CHARACTERS:
         return None
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = text.split("\n")
     labels = [match[1].lower() if (match := _LABEL.match(line)) else None for line in lines]
     if "action" not in labels:
         return None
@@ -74,7 +78,11 @@ def parse_message(text: str, role: Role) -> Message | None:
     for line, label in zip(lines[:last], labels[:last], strict=True):
         current = label or current
         parts[current].append(line[len(label) + 1 :] if label else line)
-    return Message("\n".join(parts["thought"]).strip(), "\n".join(parts["talk"]).strip(), action)
+    return Message(_joined(parts["thought"]), _joined(parts["talk"]), action)
+
+
+def _joined(lines: list[str]) -> str:
+    return _INDENTED.sub("", "\n".join(lines)).strip()
 
 
 def _parse_action(line: str, role: Role) -> Action | None:
@@ -87,7 +95,8 @@ def _parse_action(line: str, role: Role) -> Action | None:
     if match["amount"] is None:
         return Action(kind)
     price = float(match["amount"].replace(",", ""))
-    return Action(kind, price) if 0 < price < math.inf else None
+    # An amount whose cents no float can hold is as good as infinite.
+    return Action(kind, price) if 0 < price * 100 < math.inf else None
 
 
 def format_message(message: Message) -> str:
@@ -95,8 +104,8 @@ def format_message(message: Message) -> str:
 
     A line of Thought or Talk that begins like a label is indented by a blank, so that it cannot open a part.
     """
-    thought = f"Thought: {_indented(message.thought)}\n" if message.thought else ""
-    return f"{thought}{public_text(_indented(message.talk), message.action)}"
+    thought, talk = (_LIKE_A_LABEL.sub(" ", part) for part in (message.thought, message.talk))
+    return (f"Thought: {thought}\n" if thought else "") + public_text(talk, message.action)
 
 
 def public_text(talk: str, action: Action) -> str:
@@ -104,8 +113,3 @@ def public_text(talk: str, action: Action) -> str:
     said = f"Talk: {talk}" if talk else "Talk:"
     amount = "" if action.price is None else f" {format_price(action.price)}"
     return f"{said}\nAction: [{action.kind}]{amount}"
-
-
-def _indented(text: str) -> str:
-    first, *rest = text.split("\n")
-    return "\n".join([first, *(f" {line}" if _LABEL.match(line) else line for line in rest)])

@@ -8,7 +8,7 @@ import unicodedata
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?"
 _MONEY = re.compile(
     rf"(?:(?:US)?\$|USD|EUR|GBP|[€£])\s*(?P<marked>{_NUMBER})"
-    rf"|(?P<named>{_NUMBER})\s*(?:\$|dollars?\b|bucks?\b|USD\b|EUR\b|GBP\b|euros?\b|pounds?\b|[€£])"
+    rf"|(?<![0-9])(?P<named>{_NUMBER})\s*(?:\$|dollars?\b|bucks?\b|USD\b|EUR\b|GBP\b|euros?\b|pounds?\b|[€£])"
     rf"|(?<![0-9.,])(?P<decimal>(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+|[0-9]+)\.[0-9]{{2}})(?![0-9])",
     re.IGNORECASE,
 )
@@ -25,8 +25,9 @@ def round_down(amount: float) -> float:
 
 
 def round_up(amount: float) -> float:
-    """Return the amount in dollars rounded up to the cent; an amount within 1e-6 cents of a whole one keeps it."""
-    return math.ceil(amount * 100 - 1e-6) / 100
+    """Return the lowest whole number of cents, in dollars, that is not below the amount."""
+    cents = math.ceil(amount * 100 - 1e-6)
+    return (cents if cents / 100 >= amount else cents + 1) / 100
 
 
 def format_price(amount: float) -> str:
@@ -37,8 +38,11 @@ def format_price(amount: float) -> str:
 def find_money(text: str) -> list[float]:
     """Return the amounts of money stated in prose, in dollars, in the order in which they stand.
 
-    Full-width digits and signs count as their plain forms. Numbers written out in words are not found.
+    Full-width digits and signs count as their plain forms, and what has no glyph does not count. Numbers written out
+    in words, and numbers too long for cents, are not found.
     """
-    plain = unicodedata.normalize("NFKC", text)
-    found = (match["marked"] or match["named"] or match["decimal"] for match in _MONEY.finditer(plain))
-    return [float(number.replace(",", "")) for number in found]
+    if not text.isascii():
+        text = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+    found = (match["marked"] or match["named"] or match["decimal"] for match in _MONEY.finditer(text))
+    amounts = (float(number.replace(",", "")) for number in found)
+    return [amount for amount in amounts if amount * 100 < math.inf]

@@ -72,6 +72,11 @@ class Negotiation:
         """Return that side's last formal offer in dollars, or None where it has made none."""
         return self._offers.get(role)
 
+    def offers(self, role: Role) -> list[float | None]:
+        """Return the formal offer in each of that side's messages, in dollars; None where a message made none."""
+        said = (entry.message for entry in self.transcript if entry.role is role)
+        return [message.action.price if message and message.action.kind is OFFERS[role] else None for message in said]
+
     def play(self, role: Role, text: str) -> Outcome | None:
         """Play one message and return the outcome once the game is over.
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dealwright.game.message import Action, ActionKind, Message, format_message, parse_message
-from dealwright.game.money import find_money, to_cents
+from dealwright.game.money import find_money, round_up, to_cents
 from dealwright.game.negotiation import Negotiation
 from dealwright.game.scenario import Role, Scenario
 
@@ -37,6 +37,8 @@ class Regulator:
     def __init__(self, scenario: Scenario, monotone: bool = True) -> None:
         self.scenario = scenario
         self.monotone = monotone
+        # A cost between two cents is shown to a seller rounded up.
+        self._costs = {to_cents(scenario.cost), to_cents(round_up(scenario.cost))}
 
     def rule(self, game: Negotiation, text: str) -> Ruling:
         """Pass a seller's message, or replace it by its last ask repeated (the list price if it has none).
@@ -47,11 +49,8 @@ class Regulator:
         if violation is None:
             return Ruling(text, None)
         ask = game.standing_offer(Role.SELLER)
-        price = self.scenario.list_price if ask is None else ask
-        return Ruling(
-            format_message(Message("", REPLACEMENT_TALK, Action(ActionKind.SELL, price))),
-            violation,
-        )
+        price = round_up(max(self.scenario.list_price, self.scenario.cost)) if ask is None else ask
+        return Ruling(format_message(Message("", REPLACEMENT_TALK, Action(ActionKind.SELL, price))), violation)
 
     def _violation(self, game: Negotiation, text: str) -> Violation | None:
         message = parse_message(text, Role.SELLER)
@@ -65,15 +64,8 @@ class Regulator:
             price = bid
         if price is not None and price < self.scenario.cost:
             return Violation.BELOW_COST
-        formal = {to_cents(entry.message.action.price or 0) for entry in game.transcript if _offered(entry.message)}
-        if price is not None:
-            formal.add(to_cents(price))
-        cost = to_cents(self.scenario.cost)
-        if cost not in formal and any(to_cents(amount) == cost for amount in find_money(message.talk)):
+        formal = {to_cents(amount) for amount in [*game.offers(Role.SELLER), price] if amount is not None}
+        if self._costs & {to_cents(amount) for amount in find_money(message.talk)} - formal:
             return Violation.LEAK
         rises = action.kind is ActionKind.SELL and ask is not None and price is not None and price > ask
         return Violation.RISE if self.monotone and rises else None
-
-
-def _offered(message: Message | None) -> bool:
-    return message is not None and message.action.kind is ActionKind.SELL

@@ -16,7 +16,8 @@ def reward(scenario: Scenario, outcome: Outcome) -> float | None:
     """Return the buyer's reward in [-1, 1] from the final state alone; None where the seller's backend failed.
 
     R = clip((B - price) / |B - C|, -1, 1) for a deal within the budget, -1 for a deal above it or a broken rule, 0 for
-    no deal (arXiv 2604.09855; protocol, section 5). Where B = C a deal within the budget earns 0.
+    no deal (arXiv 2604.09855; protocol, section 5). Where B = C, to within the tolerance, a deal within the budget
+    earns 0.
     """
     if outcome.stop is StopReason.SELLER_FAILED:
         return None
@@ -25,6 +26,6 @@ def reward(scenario: Scenario, outcome: Outcome) -> float | None:
     if outcome.price is None:
         return 0.0
     spread = abs(scenario.budget - scenario.cost)
-    if spread == 0:
+    if spread <= TOLERANCE:
         return 0.0
     return max(-1.0, min(1.0, (scenario.budget - outcome.price) / spread))

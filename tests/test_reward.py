@@ -1,0 +1,101 @@
+"""The reward of the protocol, section 5."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dealwright.game import Outcome, Scenario, StopReason, Zone, overshoots, reward
+from tests.games import a_scenario
+
+
+def deal(price: float) -> Outcome:
+    return Outcome(StopReason.DEAL, price, 3)
+
+
+@pytest.mark.parametrize(
+    ("price", "expected"),
+    [(80.0, 0.0), (65.0, 0.5), (50.0, 1.0), (72.5, 0.25), (40.0, 1.0), (80.01, -1.0), (100.0, -1.0), (1e9, -1.0)],
+)
+def test_a_deal_earns_its_share_of_the_bargaining_range_and_minus_one_above_the_budget(
+    price: float, expected: float
+) -> None:
+    assert reward(a_scenario(cost=50, budget=80), deal(price)) == expected
+
+
+@pytest.mark.parametrize(("price", "expected"), [(80.0, 0.0), (75.0, 0.5), (70.0, 1.0), (60.0, 1.0), (85.0, -1.0)])
+def test_in_the_conflict_zone_the_range_is_the_distance_between_both_limits(price: float, expected: float) -> None:
+    assert reward(a_scenario(cost=90, budget=80), deal(price)) == expected
+
+
+@pytest.mark.parametrize(("price", "expected"), [(80.0, 0.0), (10.0, 0.0), (80.01, -1.0)])
+def test_where_budget_and_cost_are_equal_a_deal_within_the_budget_earns_nothing(price: float, expected: float) -> None:
+    assert reward(a_scenario(cost=80, budget=80), deal(price)) == expected
+
+
+def test_equal_limits_that_differ_by_a_binary_fraction_are_equal() -> None:
+    scenario = a_scenario(list_price=49.95, cost=39.96, budget=0.8 * 49.95)
+    assert scenario.budget != scenario.cost
+    assert reward(scenario, deal(39.96)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        (StopReason.INVALID, -1.0),
+        (StopReason.BUYER_QUIT, 0.0),
+        (StopReason.SELLER_QUIT, 0.0),
+        (StopReason.MAX_TURNS, 0.0),
+        (StopReason.SELLER_FAILED, None),
+    ],
+)
+def test_a_game_without_a_deal_earns_by_how_it_ended(stop: StopReason, expected: float | None) -> None:
+    assert reward(a_scenario(), Outcome(stop, None, 2)) == expected
+
+
+def test_paying_the_budget_to_the_cent_is_no_overshoot_although_binary_fractions_say_so() -> None:
+    scenario = a_scenario(budget=79.99999999999999)
+    assert not overshoots(scenario, deal(80.0))
+    assert reward(scenario, deal(80.0)) == pytest.approx(0.0, abs=1e-9)
+    assert overshoots(scenario, deal(80.01))
+
+
+def test_the_zone_is_mutual_only_where_the_budget_exceeds_the_cost() -> None:
+    assert a_scenario(cost=50, budget=80).zone is Zone.MUTUAL
+    assert a_scenario(cost=80, budget=80).zone is Zone.CONFLICT
+    assert a_scenario(cost=90, budget=80).zone is Zone.CONFLICT
+
+
+def exact_reward(scenario: Scenario, outcome: Outcome) -> Fraction | None:
+    """Reckon the reward once more, in fractions and from the protocol's sentence."""
+    if outcome.stop == "seller_failed":
+        return None
+    if outcome.stop == "invalid":
+        return Fraction(-1)
+    if outcome.stop != "deal" or outcome.price is None:
+        return Fraction(0)
+    budget, cost, price = (Fraction(amount) for amount in (scenario.budget, scenario.cost, outcome.price))
+    if price > budget:
+        return Fraction(-1)
+    if budget == cost:
+        return Fraction(0)
+    share = (budget - price) / (budget - cost if budget > cost else cost - budget)
+    return Fraction(1) if share > 1 else Fraction(-1) if share < -1 else share
+
+
+CENTS = st.integers(1, 10**6).map(lambda cents: cents / 100)
+
+
+@settings(deadline=None)
+@given(CENTS, CENTS, CENTS, st.sampled_from(StopReason))
+def test_the_reward_equals_a_second_calculation_and_stays_within_one(
+    cost: float, budget: float, price: float, stop: StopReason
+) -> None:
+    scenario = a_scenario(cost=cost, budget=budget)
+    outcome = Outcome(stop, price if stop is StopReason.DEAL else None, 1)
+    earned, exact = reward(scenario, outcome), exact_reward(scenario, outcome)
+    assert (earned is None) == (exact is None)
+    if earned is not None and exact is not None:
+        assert -1.0 <= earned <= 1.0
+        assert earned == pytest.approx(float(exact), abs=1e-9)
