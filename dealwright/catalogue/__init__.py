@@ -1,0 +1,1 @@
+"""Sources of products, and the one canonical table that they become."""
