@@ -1,0 +1,149 @@
+"""The naive demonstrator: what it bargains like, and what its Thought holds."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from dealwright.agents import NAIVE, WIDE, Argument, ConcessionSeller, Demonstrator, Habits
+from dealwright.agents.demonstrator import is_under, offer_at, plain, short
+from dealwright.game import ActionKind, Negotiation, Role, overshoots
+from dealwright.rollout import Episode, episodes_frame, replay, rollout
+from tests.games import a_scenario, say, some_scenarios
+
+
+def demonstrations(habits: Habits = NAIVE, count: int = 120) -> list[Episode]:
+    return rollout(
+        some_scenarios(count), [0, 1], Demonstrator(habits), ConcessionSeller("training"), ("d", "training")
+    )
+
+
+def one(habits: Habits, *before: str, seed: int = 0) -> str:
+    """Return what a demonstrator says after these messages."""
+    game = Negotiation(a_scenario(seed=seed))
+    for text in before:
+        game.play(game.to_move, text)
+    return Demonstrator(habits).respond([game])[0]
+
+
+STEADY = Habits((0.75, 0.75), (0.05, 0.05), (0.0, 0.0), (0.0, 0.0), 0.0, 0.0)
+
+
+@pytest.mark.parametrize("habits", [NAIVE, WIDE])
+def test_every_message_is_valid_and_no_deal_is_above_the_budget(habits: Habits) -> None:
+    stops = Counter(str(episode.outcome.stop) for episode in demonstrations(habits))
+    assert set(stops) <= {"deal", "buyer_quit", "seller_quit", "max_turns"}
+    assert stops["deal"] > 0.3 * stops.total()
+    assert not any(overshoots(episode.scenario, episode.outcome) for episode in demonstrations(habits))
+
+
+def test_it_opens_high_climbs_in_small_steps_and_pays_too_much() -> None:
+    frame = episodes_frame(demonstrations())
+    assert all(0.70 <= ratio <= 0.97 for ratio in frame["first_offer"] / frame["budget"])
+    for offers in frame["offers"]:
+        made = [offer for offer in offers if offer is not None]
+        assert made == sorted(made)
+    reward = frame["reward"].mean()
+    assert isinstance(reward, float) and 0.02 < reward < 0.35  # the fitted mute ladder has 0.37
+
+
+def test_it_uses_each_kind_of_argument_at_times_and_never_always() -> None:
+    frame = episodes_frame(demonstrations())
+    said = Counter(kind for kinds in frame["arguments"] for kind in kinds)
+    assert set(said) == set(Argument)
+    assert 0.1 < said.total() / sum(len(offers) for offers in frame["offers"]) < 0.7
+
+
+def test_it_shows_all_five_moves_of_a_buyer_but_a_foreign_one() -> None:
+    kinds = Counter(
+        entry.message.action.kind
+        for episode in demonstrations(WIDE)
+        for entry in replay(episode).transcript
+        if entry.role is Role.BUYER and entry.message is not None
+    )
+    assert set(kinds) == {ActionKind.BUY, ActionKind.DEAL, ActionKind.REJECT, ActionKind.QUIT}
+
+
+def thought(text: str) -> str:
+    return text.partition("\nTalk:")[0].removeprefix("Thought: ")
+
+
+def numbers(text: str) -> list[str]:
+    return re.findall(r"\d+(?:\.\d+)?", thought(text))
+
+
+def test_the_first_thought_says_what_share_of_the_budget_it_bids() -> None:
+    text = one(STEADY)
+    assert numbers(text)[-1] == "75"
+    assert text.endswith("\nAction: [BUY] $60")
+
+
+def test_a_later_thought_writes_down_ask_and_budget_and_compares_them() -> None:
+    over = one(STEADY, say("[BUY] $60"), say("[SELL] $96"))
+    assert numbers(over)[:3] == ["96.00", "80.00", "120"]
+    assert "over" in thought(over) and "under" not in thought(over)
+    under = one(STEADY, say("[BUY] $60"), say("[SELL] $79.99"))
+    assert numbers(under)[:3] == ["79.99", "80.00", "100"]
+    assert "under" in thought(under) and "over" not in thought(under)
+
+
+def test_the_second_thought_says_what_the_seller_hinted_at_and_no_other_does() -> None:
+    hinting = [say("[BUY] $60"), say("[SELL] $96", "My shelf is full. People do compare.")]
+    assert thought(one(STEADY, *hinting)).startswith("hears shelf rival.")
+    assert thought(one(STEADY, say("[BUY] $60"), say("[SELL] $96", "No."))).startswith("hears nothing.")
+    assert "hears" not in one(STEADY) + one(STEADY, *hinting, *hinting)
+
+
+def test_it_takes_an_ask_below_its_next_offer_at_once() -> None:
+    text = one(STEADY, say("[BUY] $50"), say("[SELL] $55.50"))
+    assert thought(text).endswith("take it.")
+    assert text.endswith("\nTalk: Agreed.\nAction: [DEAL] $55.50")
+
+
+def test_on_the_last_turn_it_takes_any_ask_that_it_can_afford() -> None:
+    five = [say("[BUY] $50"), say("[SELL] $79.50")] * 5
+    assert one(STEADY, *five).endswith("Action: [DEAL] $79.50")
+    dear = [say("[BUY] $50"), say("[SELL] $80.50")] * 5
+    assert re.search(r"Action: \[BUY\] \$\d+(\.\d+)?$", one(STEADY, *dear))
+
+
+def test_it_leaves_a_seller_that_stays_too_dear_when_its_habit_is_to_quit() -> None:
+    quitter = Habits((0.75, 0.75), (0.05, 0.05), (0.0, 0.0), (0.0, 0.0), 0.0, 1.0)
+    dear = [say("[BUY] $50"), say("[SELL] $95")]
+    assert "Action: [BUY]" in one(quitter, *dear)
+    assert one(quitter, *dear * 2).endswith("\nTalk: No, thank you.\nAction: [QUIT]")
+
+
+def test_it_never_bids_above_99_per_cent_of_the_budget() -> None:
+    eager = Habits((0.97, 0.97), (0.12, 0.12), (0.0, 0.0), (0.0, 0.0), 0.0, 0.0)
+    dear = [say("[BUY] $50"), say("[SELL] $95")] * 4
+    assert numbers(one(eager, *dear))[-1] == "99"
+    assert one(eager, *dear).endswith("Action: [BUY] $79.2")
+
+
+def test_what_it_says_follows_from_seed_round_and_turn() -> None:
+    assert one(NAIVE, seed=1) == one(NAIVE, seed=1)
+    assert len({one(NAIVE, seed=seed) for seed in range(30)}) > 20
+    games = [Negotiation(a_scenario(), round=round) for round in range(30)]
+    assert len(set(Demonstrator().respond(games))) > 20
+
+
+def test_an_offer_has_three_significant_digits_and_is_rounded_down() -> None:
+    assert offer_at(75, a_scenario(budget=80)) == 60.0
+    assert offer_at(83, a_scenario(budget=1234.56)) == 1020.0
+    assert offer_at(83, a_scenario(budget=123.456)) == 102.0
+    assert offer_at(83, a_scenario(budget=12.3456)) == 10.2
+    assert offer_at(83, a_scenario(budget=5.01)) == 4.15
+    assert offer_at(50, a_scenario(budget=0.01)) == 0.01
+
+
+def test_an_amount_in_thought_has_four_significant_digits_and_is_cut() -> None:
+    assert [short(amount) for amount in (5.018, 79.999, 123.46, 1234.9)] == ["5.01", "79.99", "123.4", "1234"]
+    assert [plain(amount) for amount in (60.0, 10.2, 4.15, 100.0)] == ["60", "10.2", "4.15", "100"]
+
+
+def test_an_ask_counts_as_affordable_only_where_the_written_digits_show_it() -> None:
+    scenario = a_scenario(budget=1234.56)
+    assert is_under(1233.99, scenario)
+    assert not is_under(1234.0, scenario)
+    assert not is_under(1235.0, scenario)

@@ -1,0 +1,172 @@
+"""The regulator between a seller and the game (protocol, sections 4 and 9)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dealwright.game import (
+    ActionKind,
+    Negotiation,
+    Regulator,
+    Role,
+    Ruling,
+    Scenario,
+    StopReason,
+    Violation,
+    parse_message,
+)
+from tests.games import a_scenario, say
+
+BUYER, SELLER = Role.BUYER, Role.SELLER
+REPEATED_90 = "Talk: I stay with my price.\nAction: [SELL] $90.00"
+
+
+def after(*messages: str, scenario: Scenario | None = None) -> Negotiation:
+    game = Negotiation(scenario or a_scenario(list_price=100, cost=50, budget=80))
+    for message in messages:
+        game.play(game.to_move, message)
+    return game
+
+
+def ruled(text: str, *messages: str, monotone: bool = True, scenario: Scenario | None = None) -> Ruling:
+    game = after(*messages, scenario=scenario)
+    return Regulator(game.scenario, monotone).rule(game, text)
+
+
+BID_40_ASK_90_BID_45 = (say("[BUY] $40"), say("[SELL] $90"), say("[BUY] $45"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        say("[SELL] $85"),
+        say("[SELL] $90"),
+        say("[SELL] $50.00", "My last word."),
+        say("[REJECT]", "No."),
+        say("[QUIT]"),
+        "Action: [SELL] $60",
+        say("[SELL] $85", "I paid a lot.", "my cost is $50.00"),
+    ],
+)
+def test_a_message_within_the_rules_passes_unchanged(text: str) -> None:
+    assert ruled(text, *BID_40_ASK_90_BID_45) == Ruling(text, None)
+
+
+@pytest.mark.parametrize("text", [say("[SELL] $49.99"), say("[SELL] $1"), say("[DEAL] $45"), say("[DEAL] $45.01")])
+def test_nothing_is_offered_or_closed_below_cost(text: str) -> None:
+    assert ruled(text, *BID_40_ASK_90_BID_45) == Ruling(REPEATED_90, Violation.BELOW_COST)
+
+
+def test_a_bid_at_cost_may_be_taken_and_a_cent_below_it_not() -> None:
+    assert ruled(say("[DEAL] $50"), say("[BUY] $50")).violation is None
+    assert ruled(say("[DEAL] $49.99"), say("[BUY] $49.99")).violation is Violation.BELOW_COST
+
+
+def test_naming_the_cost_while_taking_a_bid_a_cent_below_it_does_not_help() -> None:
+    assert ruled(say("[DEAL] $50.00"), say("[BUY] $49.99")).violation is Violation.BELOW_COST
+
+
+def test_a_cost_between_two_cents_is_kept_too() -> None:
+    scenario = a_scenario(cost=50.001)
+    assert ruled(say("[SELL] $50.00"), say("[BUY] $40"), scenario=scenario).violation is Violation.BELOW_COST
+    assert ruled(say("[SELL] $50.01"), say("[BUY] $40"), scenario=scenario).violation is None
+    for stated in ("$50.00", "$50.01"):
+        ruling = ruled(say("[SELL] $70", f"I paid {stated}."), say("[BUY] $40"), scenario=scenario)
+        assert ruling.violation is Violation.LEAK
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", say("[BUY] $60"), say("[SELL]"), say("[DEAL] $44"), say("[SELL] $90.001"), "x" * 2001]
+)
+def test_a_malformed_message_is_refused(text: str) -> None:
+    assert ruled(text, *BID_40_ASK_90_BID_45) == Ruling(REPEATED_90, Violation.MALFORMED)
+
+
+def test_a_deal_without_a_bid_is_malformed() -> None:
+    assert ruled(say("[DEAL] $60"), say("[REJECT]")).violation is Violation.MALFORMED
+
+
+@pytest.mark.parametrize(
+    "talk",
+    ["It cost me $50.", "I paid 50 dollars", "50.00 is what I paid", "USD 50!", "＄５０", "$50.000", "$5\u200b0"],  # noqa: RUF001
+)
+def test_the_cost_is_never_stated_as_money(talk: str) -> None:
+    assert ruled(say("[SELL] $85", talk), *BID_40_ASK_90_BID_45) == Ruling(REPEATED_90, Violation.LEAK)
+    assert ruled(say("[REJECT]", talk), *BID_40_ASK_90_BID_45).violation is Violation.LEAK
+
+
+@pytest.mark.parametrize("talk", ["It is 50 cm wide.", "I paid $50.01", "Say $500 or $5.", "no"])
+def test_other_amounts_and_other_numbers_may_be_stated(talk: str) -> None:
+    assert ruled(say("[SELL] $85", talk), *BID_40_ASK_90_BID_45).violation is None
+
+
+def test_the_cost_may_be_stated_once_it_is_a_formal_offer() -> None:
+    assert ruled(say("[SELL] $50", "I go down to $50."), *BID_40_ASK_90_BID_45).violation is None
+    earlier = (say("[BUY] $40"), say("[SELL] $50"), say("[BUY] $45"))
+    assert ruled(say("[REJECT]", "I said $50."), *earlier).violation is None
+
+
+def test_a_bid_at_the_cost_does_not_allow_the_seller_to_state_it() -> None:
+    assert ruled(say("[SELL] $85", "I cannot take $50."), say("[BUY] $50")).violation is Violation.LEAK
+
+
+def test_an_ask_never_rises_unless_the_rule_is_off() -> None:
+    for text in (say("[SELL] $90.01"), say("[SELL] $95")):
+        assert ruled(text, *BID_40_ASK_90_BID_45) == Ruling(REPEATED_90, Violation.RISE)
+        assert ruled(text, *BID_40_ASK_90_BID_45, monotone=False) == Ruling(text, None)
+
+
+def test_a_first_ask_may_be_any() -> None:
+    assert ruled(say("[SELL] $120"), say("[BUY] $40")).violation is None
+
+
+def test_the_replacement_before_any_ask_is_the_list_price() -> None:
+    assert ruled("hello", say("[BUY] $40")).text == "Talk: I stay with my price.\nAction: [SELL] $100.00"
+
+
+def test_a_list_price_between_two_cents_is_replaced_by_the_cent_above() -> None:
+    ruling = ruled("hello", say("[BUY] $40"), scenario=a_scenario(list_price=100.001))
+    assert ruling.text == "Talk: I stay with my price.\nAction: [SELL] $100.01"
+
+
+def test_the_floor_does_not_show_in_what_replaces_an_offer_below_it() -> None:
+    game = after(say("[BUY] $40"))
+    game.play(SELLER, Regulator(game.scenario).rule(game, say("[SELL] $49", "My floor is $50.00.", "50.00")).text)
+    assert game.view(BUYER)[1] == {"role": "user", "content": "Talk: I stay with my price.\nAction: [SELL] $100.00"}
+    assert "50" not in str(game.view(BUYER)[1])
+
+
+ACTIONS = st.sampled_from(["[BUY]", "[SELL]", "[DEAL]"])
+OFFERS = st.builds(
+    lambda talk, action, cents: say(f"{action} ${cents / 100:.2f}", talk),
+    st.sampled_from(["", "Please.", "It cost me $50.", "$49.99", "50.00"]),
+    ACTIONS,
+    st.integers(4800, 5200) | st.integers(1, 12000),
+)
+TEXTS = OFFERS | st.sampled_from([say("[REJECT]"), say("[DEAL] $50"), "hello", ""]) | st.text(max_size=30)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6), st.floats(1, 120), st.booleans())
+def test_a_regulated_seller_never_goes_below_cost_and_a_replacement_never_concedes(
+    pairs: list[tuple[str, str]], cost: float, monotone: bool
+) -> None:
+    scenario = a_scenario(list_price=120, cost=cost)
+    game, regulator = Negotiation(scenario), Regulator(scenario, monotone)
+    for bid, reply in pairs:
+        if parse_message(bid, BUYER) is None or game.play(BUYER, bid) is not None:
+            break
+        ask = game.standing_offer(SELLER)
+        ruling = regulator.rule(game, reply)
+        if ruling.violation is not None:
+            replaced = parse_message(ruling.text, SELLER)
+            assert replaced is not None and replaced.action.kind is ActionKind.SELL
+            assert replaced.action.price == (120.0 if ask is None else ask)
+        outcome = game.play(SELLER, ruling.text)
+        assert outcome is None or outcome.stop is not StopReason.SELLER_FAILED
+        asks = [amount for amount in game.offers(SELLER) if amount is not None]
+        assert all(amount >= cost for amount in asks)
+        assert not monotone or asks == sorted(asks, reverse=True)
+        if outcome is not None:
+            break
+    assert game.outcome is None or game.outcome.price is None or game.outcome.price >= cost
