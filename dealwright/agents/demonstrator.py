@@ -12,7 +12,7 @@ from random import Random
 
 from dealwright.agents.arguments import SENTENCES, Argument
 from dealwright.agents.buyers import observe
-from dealwright.game import Negotiation, Role, Scenario, format_price, round_down
+from dealwright.game import Negotiation, Role, format_price, round_down
 
 HEARD = {
     Argument.COMPETITOR: "rival",
@@ -67,9 +67,9 @@ class Demonstrator:
         argues, accepts, rejects, quits = (draw.random() for _ in range(4))
         thought = [*_cue_note(game), _reckoning(game)]
         ask = game.standing_offer(Role.SELLER)
-        affordable = ask is not None and is_under(ask, scenario)
+        affordable = ask is not None and is_under(ask, scenario.budget)
         talk = draw.choice(SENTENCES[draw.choice(list(Argument))]) if argues < argument_rate else draw.choice(FILLERS)
-        offer = offer_at(percent, scenario)
+        offer = offer_at(percent, scenario.budget)
         if ask is not None and affordable and (ask <= offer or accepts < accept_rate or turn == game.max_turns):
             return _text([*thought, "take it."], "Agreed.", f"[DEAL] {format_price(ask)}")
         if ask is not None and not affordable and turn > 2 and quits < self.habits.quit_rate:
@@ -79,9 +79,9 @@ class Demonstrator:
         return _text([*thought, f"bid {percent}%."], talk, f"[BUY] ${plain(offer)}")
 
 
-def offer_at(percent: int, scenario: Scenario) -> float:
+def offer_at(percent: int, budget: float) -> float:
     """Return that percentage of the budget rounded down to three significant digits, as people do, in dollars."""
-    exact = percent / 100 * scenario.budget
+    exact = percent / 100 * budget
     unit = 10.0 ** (math.floor(math.log10(exact)) - 2)
     return max(0.01, round_down(math.floor(exact / unit + 1e-9) * unit))
 
@@ -97,9 +97,9 @@ def plain(amount: float) -> str:
     return f"{amount:.2f}".rstrip("0").rstrip(".")
 
 
-def is_under(ask: float, scenario: Scenario) -> bool:
+def is_under(ask: float, budget: float) -> bool:
     """Say whether the ask is below the budget as far as the Thought's digits can tell; equal digits count as above."""
-    return float(short(ask)) < float(short(scenario.budget))
+    return float(short(ask)) < float(short(budget))
 
 
 def _cue_note(game: Negotiation) -> list[str]:
@@ -110,11 +110,13 @@ def _cue_note(game: Negotiation) -> list[str]:
 
 
 def _reckoning(game: Negotiation) -> str:
-    """Write the budget down, and the ask before it with the verdict and its percentage of the budget behind."""
     ask, budget = game.standing_offer(Role.SELLER), game.scenario.budget
-    if ask is None:
-        return f"mine {short(budget)}."
-    verdict = "under" if is_under(ask, game.scenario) else "over"
+    return f"mine {short(budget)}." if ask is None else comparison(ask, budget)
+
+
+def comparison(ask: float, budget: float) -> str:
+    """Write the ask and the budget down, and behind them the verdict and the ask's percentage of the budget."""
+    verdict = "under" if is_under(ask, budget) else "over"
     return f"ask {short(ask)} mine {short(budget)} {verdict} {round(100 * ask / budget)}%."
 
 

@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from dealwright.agents import COLUMNS, NAIVE, WIDE, Agent, ConcessionSeller, Demonstrator, FloorOnlySeller
+from dealwright.agents.demonstrator import comparison, offer_at, plain, short
 from dealwright.game import Negotiation, Product, Role, Scenario
 from dealwright.prompts.render import opening, render_buyer
 from dealwright.rollout import play
@@ -81,8 +82,42 @@ def own_rows(tokenizer: PreTrainedTokenizerFast, conversations: Sequence[list[di
     return rows
 
 
+def drill_rows(tokenizer: PreTrainedTokenizerFast, draw: Random, rows: int) -> list[Row]:
+    """Return rows of bare reckoning, eight comparisons or eight offers each; the loss counts the answers alone.
+
+    Games ask for few comparisons, three in four of them with the same answer; comparing is learnt from these.
+    """
+    found = []
+    for _ in range(rows):
+        ids: list[int] = []
+        mask: list[int] = []
+        comparing = draw.random() < 0.6
+        for _ in range(8):
+            question, answer = _compare(draw) if comparing else _scale(draw)
+            for text, counted in ((question, 0), (answer, 1)):
+                tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+                ids += tokens
+                mask += [counted] * len(tokens)
+        found.append(Row(tuple(ids), tuple(mask)))
+    return found
+
+
+def _compare(draw: Random) -> tuple[str, str]:
+    budget = math.exp(draw.uniform(math.log(2), math.log(12_000)))
+    ask = budget * (draw.uniform(0.85, 1.15) if draw.random() < 0.5 else draw.uniform(0.4, 1.6))
+    question, verdict, percent = comparison(ask, budget).rsplit(" ", 2)
+    return f" {question}", f" {verdict} {percent}"
+
+
+def _scale(draw: Random) -> tuple[str, str]:
+    budget = math.exp(draw.uniform(math.log(2), math.log(12_000)))
+    percent = draw.randint(28, 99)
+    question = f" mine {short(budget)}. bid {percent}%.\nTalk:\nAction: [BUY] $"
+    return question, f"{plain(offer_at(percent, budget))}\n"
+
+
 class Games(torch.utils.data.IterableDataset):  # type: ignore[misc]
-    """An endless stream of batches, each a list of rows of like length; one worker, so its order is fixed."""
+    """An endless stream of batches of rows of like length, games and drills in turn; one worker, so its order is fixed."""
 
     def __init__(self, titles: Sequence[tuple[str, str]], tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
         self.titles = titles
@@ -93,15 +128,21 @@ class Games(torch.utils.data.IterableDataset):  # type: ignore[misc]
         """Yield batches of at most BATCH_TOKENS tokens."""
         draw = Random(self.seed)
         while True:
-            rows = own_rows(self.tokenizer, [conversation(game) for game in play_block(self.titles, draw, BLOCK)])
-            rows.sort(key=lambda row: len(row.ids))
-            batches: list[list[Row]] = [[]]
-            for row in rows:
-                if len(row.ids) * (len(batches[-1]) + 1) > BATCH_TOKENS:
-                    batches.append([])
-                batches[-1].append(row)
-            draw.shuffle(batches)
-            yield from batches
+            games = own_rows(self.tokenizer, [conversation(game) for game in play_block(self.titles, draw, BLOCK)])
+            drills = drill_rows(self.tokenizer, draw, BLOCK)
+            for pair in zip(*(self._batches(rows, draw) for rows in (games, drills)), strict=False):
+                yield from pair
+
+    @staticmethod
+    def _batches(rows: list[Row], draw: Random) -> list[list[Row]]:
+        rows.sort(key=lambda row: len(row.ids))
+        batches: list[list[Row]] = [[]]
+        for row in rows:
+            if len(row.ids) * (len(batches[-1]) + 1) > BATCH_TOKENS:
+                batches.append([])
+            batches[-1].append(row)
+        draw.shuffle(batches)
+        return batches
 
 
 def loss_of(model: LlamaForCausalLM, rows: Sequence[Row]) -> torch.Tensor:
@@ -184,7 +225,7 @@ def train_base(folder: Path, steps: int, fast: bool) -> None:
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
-        if step % 50 == 0:
+        if step % 50 < 2:
             print(f"step {step} loss {loss.item():.4f}", flush=True)
         if step % 500 == 499 or step == steps - 1:
             save(model, tokenizer, folder)
@@ -201,7 +242,7 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("data/base"))
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=2600)
     parser.add_argument("--fast", action="store_true", help="compile, and compute in bfloat16; needs a C++ compiler")
     arguments = parser.parse_args()
     train_base(arguments.folder, arguments.steps, arguments.fast)
