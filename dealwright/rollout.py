@@ -6,6 +6,7 @@ regulator: a violation is sampled again, then replaced, and each is kept with it
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -199,10 +200,9 @@ def _row(episode: Episode) -> tuple[Any, ...]:
 
 def _amount_counts(game: Negotiation) -> tuple[int, int]:
     """Count the buyer's leaks of its budget and the amounts in its Talk that nothing in its view supports."""
-    scenario, product = game.scenario, game.scenario.product
+    scenario = game.scenario
     budget = to_cents(round_down(scenario.budget))
-    supported = {budget, to_cents(scenario.list_price)}
-    supported.update(to_cents(amount) for amount in find_money(f"{product.title}\n{product.description}"))
+    supported = {budget, to_cents(scenario.list_price), *_stated_by(scenario.product)}
     formal: set[int] = set()
     leaks = unsupported = 0
     for entry in game.transcript:
@@ -220,6 +220,11 @@ def _amount_counts(game: Negotiation) -> tuple[int, int]:
         leaks += budget in stated - formal
         unsupported += len(stated - supported)
     return leaks, unsupported
+
+
+@lru_cache(maxsize=4096)  # a product is in many games, and its text is long
+def _stated_by(product: Product) -> frozenset[int]:
+    return frozenset(to_cents(amount) for amount in find_money(f"{product.title}\n{product.description}"))
 
 
 def _episode(row: dict[str, Any]) -> Episode:
