@@ -312,7 +312,7 @@ def _train_until(kill: signal.Signals, project: Path) -> int:
     assert process.stdout.readline() == b"open\n"
     process.send_signal(kill)
     process.stdout.close()
-    return process.wait(30)
+    return process.wait(120)
 
 
 def test_an_unreachable_server_costs_one_warning_and_no_training(
