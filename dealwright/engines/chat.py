@@ -9,27 +9,41 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dealwright.engines.base import Conversation
+from dealwright.errors import DealwrightError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _Key = tuple[tuple[str, str], ...]
+_HEAD = ({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The ids of a conversation so far, 1 where the model sampled them, and the row of the cache that holds them."""
+    """The ids of a conversation so far, and 1 where the model sampled them.
+
+    `held` is the engine's call after which its cache holds them all, and their row there.
+    """
 
     ids: tuple[int, ...]
     sampled: tuple[int, ...]
-    row: int | None = None
+    held: tuple[int, int] | None = None
 
 
 class ChatTokens:
-    """Renders conversations with the model's own chat template and remembers those that were answered."""
+    """Renders conversations with the model's own chat template and remembers those that were answered.
+
+    Raises DealwrightError for a template that does not end the model's messages with the tokenizer's end token.
+    """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
         self.tokenizer = tokenizer
+        self._ends = self._render(_HEAD, add_generation_prompt=False).count(tokenizer.eos_token_id)
+        if tokenizer.eos_token_id is None or self._ends == 0:
+            raise DealwrightError(
+                f"expected a chat template that ends the model's messages with the tokenizer's end token, got one "
+                f"without {tokenizer.eos_token!r}; take an instruct model whose end token closes its turns"
+            )
         # Two conversations may read the same and still be different ids, hence a list.
         self._answered: dict[_Key, list[History]] = {}
 
@@ -39,7 +53,7 @@ class ChatTokens:
         if known and conversation[-1]["role"] == "user":
             history = known.pop()
             suffix = self._suffix(conversation[-1]["content"])
-            return History(history.ids + suffix, history.sampled + (0,) * len(suffix), history.row)
+            return History(history.ids + suffix, history.sampled + (0,) * len(suffix), history.held)
         ids = self._render(conversation, add_generation_prompt=True)
         return History(ids, (0,) * len(ids))
 
@@ -53,13 +67,13 @@ class ChatTokens:
         self._answered.clear()
 
     def _suffix(self, content: str) -> tuple[int, ...]:
-        # What the template puts between the model's end-of-message token and its next message.
-        head = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-        before = self._render(head, add_generation_prompt=False)
-        after = self._render([*head, {"role": "user", "content": content}], add_generation_prompt=True)
-        end = self.tokenizer.eos_token_id
-        last = len(before) - 1 - before[::-1].index(end)
-        return after[last + 1 :]
+        # What the template puts between the model's end-of-message token and its next message. A template may render
+        # a last message differently from an earlier one, so end tokens are counted in one rendering, not compared.
+        ids = self._render([*_HEAD, {"role": "user", "content": content}], add_generation_prompt=True)
+        at = -1
+        for _ in range(self._ends):
+            at = ids.index(self.tokenizer.eos_token_id, at + 1)
+        return ids[at + 1 :]
 
     def _render(self, conversation: Conversation, add_generation_prompt: bool) -> tuple[int, ...]:
         ids = self.tokenizer.apply_chat_template(

@@ -22,13 +22,17 @@ class TransformersEngine:
     """Generates with a causal language model in this process.
 
     After the weights have changed, `forget` must be called: kept keys and values belong to the old ones.
+    Raises ValueError for a model whose attention is not `sdpa`: the other kinds read a mask with holes differently.
     """
 
     def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
+        if model.config._attn_implementation != "sdpa":
+            raise ValueError(f"expected a model with sdpa attention, got {model.config._attn_implementation}")
         self.model = model
         self.tokenizer = tokenizer
         self._chat = ChatTokens(tokenizer)
         self._cache: BlockCache | None = None
+        self._call = 0
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> "TransformersEngine":
@@ -36,7 +40,9 @@ class TransformersEngine:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
-        model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype, use_safetensors=True)
+        model = AutoModelForCausalLM.from_pretrained(
+            str(folder), dtype=dtype, use_safetensors=True, attn_implementation="sdpa"
+        )
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(model.to(device).eval(), AutoTokenizer.from_pretrained(str(folder)))
 
@@ -53,15 +59,16 @@ class TransformersEngine:
         was_training = self.model.training
         self.model.eval()
         histories = [self._chat.open(conversation) for conversation in conversations]
-        rows = [history.row for history in histories]
-        kept = [row for row in rows if row is not None]
-        if self._cache is not None and len(kept) == len(rows) and len(set(kept)) == len(rows):
+        # The cache holds what the last call left in it, and nothing of the calls before.
+        rows = [history.held[1] for history in histories if history.held and history.held[0] == self._call]
+        if self._cache is not None and len(rows) == len(histories):
             before = self._cache.mask.sum(1).tolist()
-            self._cache.keep(kept)
-            new = [history.ids[before[row] :] for history, row in zip(histories, kept, strict=True)]
+            self._cache.keep(rows)
+            new = [history.ids[before[row] :] for history, row in zip(histories, rows, strict=True)]
         else:
             self._cache = BlockCache(self.model.config, len(histories), self.model.device)
             new = [history.ids for history in histories]
+        self._call += 1
         sampled, logprobs = self._sample(self._cache, new, sampling)
         self.model.train(was_training)
         return [
@@ -78,8 +85,9 @@ class TransformersEngine:
         logprobs: tuple[float, ...],
     ) -> Completion:
         ended = token_ids[-1] == self.tokenizer.eos_token_id
-        text = str(self.tokenizer.decode(token_ids[:-1] if ended else token_ids))
-        grown = History(history.ids + token_ids, history.sampled + (1,) * len(token_ids), row)
+        said = token_ids[:-1] if ended else token_ids
+        text = str(self.tokenizer.decode(said, clean_up_tokenization_spaces=False))
+        grown = History(history.ids + token_ids, history.sampled + (1,) * len(token_ids), (self._call, row))
         if ended:
             self._chat.close(conversation, text, grown)
         return Completion(text, "stop" if ended else "length", history.ids, token_ids, logprobs, history.sampled)
