@@ -65,6 +65,7 @@ def test_a_price_is_written_with_two_decimals() -> None:
         ("only $.", []),
         ("a 45 cm lamp of 2019, model 3.5, 10 %", []),
         ("version 1.2.3 and 12.345", []),
+        ("12,34.50", []),
         ("＄４５．００", [45.0]),  # noqa: RUF001
         ("$4\u200b5", [45.0]),
         ("", []),
