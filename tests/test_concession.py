@@ -77,12 +77,13 @@ def test_a_rejection_gains_nothing_and_costs_patience() -> None:
 
 
 def test_the_insult_threshold_is_a_share_of_the_standing_ask() -> None:
-    # After 50 the ask is 92, so 46 is the least that is no insult.
-    assert after(PLAIN, (50.0, None), (46.0, None))[0].best_offer == 50.0
-    first_insult = after(PLAIN, (40.0, None), (50.0, None))
-    assert first_insult[1].gain == 1.0
-    lower_ask = after(replace(PLAIN, insult_threshold=0.9), (90.0, None), (84.0, None))
-    assert lower_ask[0].best_offer == 90.0
+    # A welcome argument brings the ask to 95.75, so 47.88 is the least that is no insult.
+    assert after(PLAIN, (None, WELCOME), (47.88, None))[1].gain == 1.0
+    assert after(PLAIN, (None, WELCOME), (47.87, None))[1].gain == 0.0
+
+
+def test_an_insult_is_not_the_first_offer() -> None:
+    assert after(PLAIN, (40.0, None), (50.0, None))[1].gain == 1.0
 
 
 @pytest.mark.parametrize(

@@ -129,12 +129,12 @@ def test_what_it_says_follows_from_seed_round_and_turn() -> None:
 
 
 def test_an_offer_has_three_significant_digits_and_is_rounded_down() -> None:
-    assert offer_at(75, a_scenario(budget=80)) == 60.0
-    assert offer_at(83, a_scenario(budget=1234.56)) == 1020.0
-    assert offer_at(83, a_scenario(budget=123.456)) == 102.0
-    assert offer_at(83, a_scenario(budget=12.3456)) == 10.2
-    assert offer_at(83, a_scenario(budget=5.01)) == 4.15
-    assert offer_at(50, a_scenario(budget=0.01)) == 0.01
+    assert offer_at(75, 80.0) == 60.0
+    assert offer_at(83, 1234.56) == 1020.0
+    assert offer_at(83, 123.456) == 102.0
+    assert offer_at(83, 12.3456) == 10.2
+    assert offer_at(83, 5.01) == 4.15
+    assert offer_at(50, 0.01) == 0.01
 
 
 def test_an_amount_in_thought_has_four_significant_digits_and_is_cut() -> None:
@@ -143,7 +143,6 @@ def test_an_amount_in_thought_has_four_significant_digits_and_is_cut() -> None:
 
 
 def test_an_ask_counts_as_affordable_only_where_the_written_digits_show_it() -> None:
-    scenario = a_scenario(budget=1234.56)
-    assert is_under(1233.99, scenario)
-    assert not is_under(1234.0, scenario)
-    assert not is_under(1235.0, scenario)
+    assert is_under(1233.99, 1234.56)
+    assert not is_under(1234.0, 1234.56)
+    assert not is_under(1235.0, 1234.56)
