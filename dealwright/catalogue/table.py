@@ -55,7 +55,7 @@ def ingest(params: Catalogue) -> Ingested:
 
 def _canonical(plan: pl.LazyFrame, params: Catalogue) -> pl.LazyFrame:
     """Plan the canonical columns, the reason against each row, and the keys that duplicates are found by."""
-    raw = [pl.col(field).str.slice(0, _SHOWN).alias(f"{field}_raw") for field in PRICES]
+    raw = [pl.col(field).str.slice(0, _SHOWN).str.replace_all(r"\s+", " ").alias(f"{field}_raw") for field in PRICES]
     plan = with_prices(plan.with_columns(raw), PRICES, find_currency(params.currency))
     ratio = pl.lit(params.cost_ratio, dtype=pl.Float64)
     return (

@@ -52,7 +52,7 @@ def one_line(text: pl.Expr) -> pl.Expr:
 
 def capped(text: pl.Expr, characters: int) -> pl.Expr:
     """Cut at the last whole word that leaves room for an ellipsis; the result is never longer than asked."""
-    kept = text.str.slice(0, characters - 1).str.replace(r"\s+\S{0,40}$", "")
+    kept = text.str.slice(0, characters).str.replace(r"\s+\S{0,40}$", "").str.slice(0, characters - 1)
     return pl.when(text.str.len_chars() > characters).then(kept + "…").otherwise(text)
 
 

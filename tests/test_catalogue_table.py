@@ -1,0 +1,192 @@
+"""The canonical table: which rows are kept, under which id, and why the others are not."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from dealwright.catalogue.table import SCHEMA, Ingested, ingest
+from dealwright.params import Catalogue
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Any:
+    """Ingest rows given as dicts; what a row leaves out is blank, title and prices are filled in."""
+
+    def ingest_rows(*rows: dict[str, Any], **changes: Any) -> Ingested:
+        usual = {"title": "Lamp", "list_price": "100", "lowest_price": "60"}
+        complete = [{**usual, **row} for row in rows]
+        names = list(dict.fromkeys(name for row in complete for name in row))
+        frame = pl.DataFrame(
+            [[row.get(name) for name in names] for row in complete],
+            schema=dict.fromkeys(names, pl.String),
+            orient="row",
+        )
+        frame.write_parquet(tmp_path / "rows.parquet")
+        params: dict[str, Any] = {
+            "columns": {},
+            "currency": "USD",
+            "cost_ratio": None,
+            "description_characters": 40,
+            **changes,
+        }
+        return ingest(Catalogue(source="parquet", path=str(tmp_path), **params))
+
+    return ingest_rows
+
+
+def test_a_product_needs_no_more_than_title_list_price_and_lowest_price(read: Any) -> None:
+    table = read({}).catalogue
+    assert table.schema == SCHEMA
+    assert table.drop("id").row(0) == ("Lamp", "other", "", 100.0, 60.0, 100.0, None)
+
+
+def test_every_column_of_a_product_is_kept(read: Any) -> None:
+    row = {
+        "id": "x-1",
+        "category": " Home &amp; <i>Kitchen</i> ",
+        "description": "Bright.",
+        "highest_price": "120",
+        "budget": "$75.50",
+        "currency": "usd",
+    }
+    assert read(row).catalogue.row(0) == ("x-1", "Lamp", "Home & Kitchen", "Bright.", 100.0, 60.0, 120.0, 75.5)
+
+
+def test_a_cost_stands_in_for_a_lowest_price(read: Any) -> None:
+    table = read({"lowest_price": "", "cost": "55"}, {"title": "Chair", "cost": "1"}).catalogue
+    assert table["lowest_price"].to_list() == [55.0, 60.0]
+
+
+def test_a_ratio_stands_in_where_only_the_list_price_is_given(read: Any) -> None:
+    rows = ({"lowest_price": None, "list_price": "19.90"}, {"title": "Chair"}, {"title": "Cup", "lowest_price": "5-6"})
+    ingested = read(*rows, cost_ratio=0.5)
+    assert ingested.catalogue["lowest_price"].to_list() == [9.95, 60.0]
+    assert ingested.rejected["reason"].to_list() == ["lowest_price is a range: 5-6"]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"title": ""}, "title is missing"),
+        ({"title": "<br>\u200b"}, "title is missing"),
+        ({"list_price": "N/A"}, "list_price is missing"),
+        ({"lowest_price": " "}, "lowest_price is missing"),
+        ({"list_price": "-1"}, "list_price is negative: -1"),
+        ({"lowest_price": "0"}, "lowest_price is zero: 0"),
+        ({"highest_price": "1,23,4"}, "highest_price has a grouping that cannot be: 1,23,4"),
+        ({"budget": "10 -\n20"}, "budget is a range: 10 - 20"),
+        ({"cost": "12,50 €"}, "cost is in another currency than USD: 12,50 €"),
+        ({"currency": "eur"}, "currency is not USD: eur"),
+        ({"lowest_price": "100.01"}, "lowest_price is above list and highest price: 100.01 > 100.0"),
+        (
+            {"lowest_price": "130", "highest_price": "120"},
+            "lowest_price is above list and highest price: 130.0 > 120.0",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_set_aside_with_its_reason(read: Any, row: dict[str, str], reason: str) -> None:
+    ingested = read({"title": "Kept"}, row, {"title": "Kept too"})
+    assert ingested.catalogue["title"].to_list() == ["Kept", "Kept too"]
+    assert ingested.rejected.drop("title").rows() == [("rows.parquet", 2, reason)]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"lowest_price": "100"},
+        {"lowest_price": "110", "highest_price": "120"},
+        {"highest_price": "90"},
+        {"highest_price": "N/A"},
+        {"budget": "N/A"},
+        {"currency": " "},
+    ],
+)
+def test_a_row_that_can_be_used_is_kept(read: Any, row: dict[str, str]) -> None:
+    assert len(read(row).catalogue) == 1
+
+
+def test_an_empty_description_falls_back_to_features(read: Any) -> None:
+    features = {"features": "Steel\nLight."}
+    rows = ({**features, "description": "<p></p>"}, {**features, "title": "Chair", "description": "Own."})
+    assert read(*rows).catalogue["description"].to_list() == ["Steel; Light.", "Own."]
+
+
+def test_a_description_of_17_000_characters_is_cut_at_the_stated_length(read: Any) -> None:
+    description = read({"description": "word " * 3400}).catalogue["description"][0]
+    assert description == "word word word word word word word word…"
+    assert len(description) == 40
+
+
+def test_duplicates_by_normalised_text_are_set_aside_and_the_kept_row_is_named(read: Any) -> None:
+    ingested = read(
+        {"title": "Blue lamp", "description": "It shines."},
+        {"title": "<b>BLUE</b>  lamp!", "description": "it&nbsp;shines", "list_price": "90"},
+        {"title": "Blue lamp", "description": "Another one."},
+        {"title": "Blue lamp", "description": "It shines.", "list_price": "free"},
+    )
+    assert ingested.catalogue["description"].to_list() == ["It shines.", "Another one."]
+    assert [(row, reason) for _, row, _, reason in ingested.rejected.rows()] == [
+        (2, "title and description are a duplicate: row 1 of rows.parquet is kept"),
+        (4, "list_price is not a price: free"),
+    ]
+
+
+def test_a_row_that_is_set_aside_does_not_make_a_later_one_a_duplicate(read: Any) -> None:
+    ingested = read({"list_price": "free"}, {})
+    assert len(ingested.catalogue) == 1
+
+
+def test_a_taken_id_is_refused_and_blank_ids_are_not_taken(read: Any) -> None:
+    rows = ({"id": "7"}, {"title": "Chair", "id": " 7 "}, {"title": "Cup", "id": ""}, {"title": "Pot", "id": None})
+    ingested = read(*rows)
+    assert ingested.catalogue["title"].to_list() == ["Lamp", "Cup", "Pot"]
+    assert ingested.catalogue["id"].n_unique() == 3
+    assert ingested.rejected.rows() == [("rows.parquet", 2, "Chair", "id is taken: row 1 of rows.parquet is kept")]
+
+
+def test_an_id_follows_from_the_title_whatever_stands_around_it(read: Any) -> None:
+    alone = read({"title": "Blue lamp"}).catalogue["id"][0]
+    among = read({"title": "Chair"}, {"title": "BLUE lamp", "list_price": "70", "description": "New."}).catalogue
+    assert alone == among["id"][1] == "f4db0e53239b3119"
+
+
+def test_products_with_the_same_title_have_different_ids_in_any_order(read: Any) -> None:
+    rows = [{"description": "Red."}, {"description": "Green."}]
+    forward, backward = read(*rows).catalogue, read(*reversed(rows)).catalogue
+    assert forward["id"].n_unique() == 2
+    assert forward["id"].to_list() == backward["id"].to_list()[::-1]
+
+
+def test_prices_written_in_many_ways_and_text_in_any_script_reach_the_table(read: Any) -> None:
+    table = read({"title": "ランプ", "list_price": "USD 1,234.56", "lowest_price": "$600"}).catalogue
+    assert table.select("title", "list_price", "lowest_price").row(0) == ("ランプ", 1234.56, 600.0)
+
+
+def test_the_report_counts_rows_reasons_and_categories(read: Any) -> None:
+    ingested = read(
+        {"category": "light"},
+        {"title": "Chair", "list_price": "200", "highest_price": "300"},
+        {"title": "Cup", "list_price": "1-2"},
+        {"title": "Pot", "list_price": "3-4"},
+        {"title": ""},
+    )
+    report = ingested.report
+    assert (report["read"], report["kept"], report["rejected"]) == (5, 2, 3)
+    assert report["rejected_by_reason"] == {"list_price is a range": 2, "title is missing": 1}
+    assert report["kept_by_category"] == {"light": 1, "other": 1}
+    assert report["quantiles"]["list_price"]["0"] == 100.0
+    assert report["quantiles"]["highest_price"]["1"] == 300.0
+    assert report["quantiles"]["lowest_to_largest"] == {
+        "0": 0.2, "0.05": 0.2, "0.25": 0.2, "0.5": 0.6, "0.75": 0.6, "0.95": 0.6, "1": 0.6
+    }  # fmt: skip
+
+
+def test_the_same_source_gives_the_same_tables(read: Any) -> None:
+    rows = [
+        {"title": f"Cup {n % 40}", "description": str(n % 80), "list_price": "x" if n % 7 == 0 else "99"}
+        for n in range(200)
+    ]
+    one, other = read(*rows), read(*rows)
+    assert one.catalogue.equals(other.catalogue) and one.rejected.equals(other.rejected) and one.report == other.report
