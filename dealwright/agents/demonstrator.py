@@ -23,7 +23,6 @@ HEARD = {
     Argument.EASY_COLLECTION: "pickup",
 }
 FILLERS = ("", "What about this?", "Can you do better?", "Please come down.")
-HIGHEST_SHARE = 99  # per cent of the budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +35,11 @@ class Habits:
     accept_rate: tuple[float, float] = (0.3, 0.9)
     reject_rate: float = 0.04
     quit_rate: float = 0.01
+    highest_percent: int = 99
 
 
-NAIVE = Habits()
+# Below the budget by a margin: a tiny model's offers miss the meant share by a per cent or two.
+NAIVE = Habits(highest_percent=95)
 # Wider habits teach a base model to reckon with every share that training may come to use.
 WIDE = Habits((0.30, 0.97), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02)
 
@@ -62,7 +63,7 @@ class Demonstrator:
         accept_rate = manner.uniform(*self.habits.accept_rate)
         for past in range(2, turn + 1):
             share += step * Random(f"{scenario.seed}/{game.round}/{past}/climb").uniform(0.3, 1.7)
-        percent = min(HIGHEST_SHARE, round(100 * share))
+        percent = min(self.habits.highest_percent, round(100 * share))
         draw = Random(f"{scenario.seed}/{game.round}/{turn}/demonstrator")
         argues, accepts, rejects, quits = (draw.random() for _ in range(4))
         thought = [*_cue_note(game), _reckoning(game)]

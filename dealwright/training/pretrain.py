@@ -17,7 +17,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from dealwright.agents import COLUMNS, NAIVE, WIDE, Agent, ConcessionSeller, Demonstrator, FloorOnlySeller
+from dealwright.agents import COLUMNS, WIDE, Agent, ConcessionSeller, Demonstrator, FloorOnlySeller, Habits
 from dealwright.agents.demonstrator import comparison, offer_at, plain, short
 from dealwright.game import Negotiation, Product, Role, Scenario
 from dealwright.prompts.render import opening, render_buyer
@@ -46,7 +46,7 @@ def random_scenario(titles: Sequence[tuple[str, str]], draw: Random) -> Scenario
 def play_block(titles: Sequence[tuple[str, str]], draw: Random, games: int) -> list[Negotiation]:
     """Play a block of demonstrator games, a slice against each seller, and return them finished."""
     sellers: list[Agent] = [*(ConcessionSeller(column) for column in COLUMNS), FloorOnlySeller()]
-    buyers = [Demonstrator(WIDE), Demonstrator(WIDE), Demonstrator(NAIVE)]
+    buyers = [Demonstrator(WIDE), Demonstrator(WIDE), Demonstrator(Habits())]
     played = []
     for seller in sellers:
         for buyer in buyers:
