@@ -59,6 +59,11 @@ def test_a_cost_stands_in_for_a_lowest_price(read: Any) -> None:
     assert table["lowest_price"].to_list() == [55.0, 60.0]
 
 
+def test_a_cost_by_ratio_is_at_least_a_cent(read: Any) -> None:
+    row = {"lowest_price": None, "list_price": "0.01"}
+    assert read(row, cost_ratio=0.3).catalogue["lowest_price"].to_list() == [0.01]
+
+
 def test_a_ratio_stands_in_where_only_the_list_price_is_given(read: Any) -> None:
     rows = ({"lowest_price": None, "list_price": "19.90"}, {"title": "Chair"}, {"title": "Cup", "lowest_price": "5-6"})
     ingested = read(*rows, cost_ratio=0.5)

@@ -57,13 +57,13 @@ def _canonical(plan: pl.LazyFrame, params: Catalogue) -> pl.LazyFrame:
     """Plan the canonical columns, the reason against each row, and the keys that duplicates are found by."""
     raw = [pl.col(field).str.slice(0, _SHOWN).str.replace_all(r"\s+", " ").alias(f"{field}_raw") for field in PRICES]
     plan = with_prices(plan.with_columns(raw), PRICES, find_currency(params.currency))
-    ratio = pl.lit(params.cost_ratio, dtype=pl.Float64)
+    share = (pl.lit(params.cost_ratio, dtype=pl.Float64) * pl.col("list_price")).round(2).clip(0.01)
     return (
         plan.with_columns(
             *(clean(pl.col(name)).alias(name) for name in ("id", "title", "category", "description", "currency")),
             features=clean(one_line(pl.col("features"))),
             highest_price=pl.coalesce("highest_price", "list_price"),
-            lowest_price=pl.coalesce("lowest_price", "cost", (ratio * pl.col("list_price")).round(2)),
+            lowest_price=pl.coalesce("lowest_price", "cost", share),
         )
         .with_columns(
             category=pl.coalesce("category", pl.lit("other")),
