@@ -1,0 +1,136 @@
+"""Pictures that live inside a page: the same bytes for the same data, colours of the page, text that stays text."""
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; the page maps each to a light and a dark tone.
+INK, QUIET, PAPER = "#1a1a1b", "#8a8a8b", "#fefefd"
+BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9"
+CYCLE = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
+_VARIABLES = {
+    INK: "ink",
+    QUIET: "quiet",
+    PAPER: "paper",
+    BLUE: "blue",
+    ORANGE: "orange",
+    GREEN: "green",
+    VERMILION: "vermilion",
+    PURPLE: "purple",
+    SKY: "sky",
+}
+# Colour is never alone: each series has its marker and its dash too.
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
+
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dealwright",
+    "font.family": "sans-serif",
+    # A dollar sign in a product's name is no formula.
+    "text.parse_math": False,
+    "font.size": 11,
+    "axes.labelsize": 10,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "legend.fontsize": 10,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.5,
+    "grid.alpha": 0.35,
+    "grid.color": QUIET,
+    "lines.linewidth": 1.8,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    **dict.fromkeys(["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], INK),
+}
+WIDTH, SMALL = 5.0, 4.2
+
+Estimate = Mapping[str, Any]
+
+
+def variable(colour: str) -> str:
+    """Return the page's variable for a colour of the palette."""
+    return f"var(--{_VARIABLES[colour]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An inline SVG with its title and what it shows in words."""
+
+    svg: Markup
+    title: str
+    words: str
+
+
+class Canvas:
+    """An axes to draw on; `picture` holds the result once the block has ended."""
+
+    def __init__(self, axes: "Axes") -> None:
+        self.axes = axes
+        self.picture: Picture
+
+
+@contextmanager
+def drawing(name: str, title: str, words: str, height: float, width: float = WIDTH) -> Iterator[Canvas]:
+    """Open a figure of one axes and turn it into a picture when the block ends.
+
+    `name` must be unique in the page: it stands before every identifier of the SVG.
+    """
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as pyplot
+
+    with matplotlib.rc_context(_SETTINGS):
+        figure, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
+        canvas = Canvas(axes)
+        try:
+            yield canvas
+            sink = io.StringIO()
+            figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None})
+        finally:
+            pyplot.close(figure)
+    canvas.picture = Picture(_inline(sink.getvalue(), name, title, words), title, words)
+
+
+def interval_marks(
+    axes: "Axes", places: Sequence[float], estimates: Sequence[Estimate], colour: str, marker: str, label: str
+) -> None:
+    """Draw estimates as marks at the given heights, with their intervals lying along x."""
+    values = [estimate["value"] for estimate in estimates]
+    lows = [estimate["value"] if estimate["low"] is None else estimate["low"] for estimate in estimates]
+    highs = [estimate["value"] if estimate["high"] is None else estimate["high"] for estimate in estimates]
+    axes.hlines(places, lows, highs, color=colour, linewidth=1.6)
+    axes.plot(values, places, linestyle="none", marker=marker, color=colour, markersize=6, label=label)
+
+
+def _inline(svg: str, name: str, title: str, words: str) -> Markup:
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    body = re.sub(r" font-family: [^;]*;", "", body)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = re.sub(r'xlink:href="#', f'href="#{name}-', body)
+    body = body.replace("url(#", f"url(#{name}-")
+    for colour, variable in _VARIABLES.items():
+        body = body.replace(colour, f"var(--{variable})")
+    # Width and height come from the page; the view box keeps the shape.
+    opening = re.search(r'viewBox="[^"]*"', body)
+    assert opening is not None
+    inner = body[body.index(">") + 1 :]
+    label = f'<svg xmlns="http://www.w3.org/2000/svg" {opening[0]} role="img" aria-labelledby="{name}-t {name}-d">'
+    about = f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(words)}</desc>'
+    return Markup(re.sub(r"\n\s*", "\n", label + about + inner).strip())

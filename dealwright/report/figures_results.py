@@ -1,0 +1,135 @@
+"""Pictures of reports/evaluation.json: who earns what against whom."""
+
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+
+from dealwright.evaluation.compare import measure
+from dealwright.evaluation.metrics import prepare
+from dealwright.report.drawing import BLUE, GREEN, INK, ORANGE, QUIET, VERMILION, Picture, drawing, interval_marks
+from dealwright.report.words import BEST_SCRIPT, buyer_name, interval, number, plain, sorted_sellers
+
+# The edges of C/B: a small share leaves much to bargain over, above 1 no price suits both.
+COST_EDGES = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
+RESAMPLES = 2000
+
+
+def headline(evaluation: dict[str, Any]) -> Picture | None:
+    """Draw the reward of the trained buyer beside its warm start, the best script, the oracle and the bound."""
+    buyers, bounds = evaluation["buyers"], evaluation.get("bounds", {}).get("clairvoyant", {})
+    rows = [
+        ("warm start", QUIET, "s", buyers.get("warmstart", {})),
+        (buyer_name(BEST_SCRIPT, evaluation["best_script"]), ORANGE, "D", buyers.get(BEST_SCRIPT, {})),
+        ("trained buyer", BLUE, "o", buyers.get("trained", {})),
+        ("best response (bound)", VERMILION, "v", bounds),
+        ("oracle (pays the cost)", GREEN, "^", buyers.get("oracle", {})),
+    ]
+    sellers = sorted_sellers({seller for *_, found in rows for seller in found})
+    if not sellers:
+        return None
+    words = "; ".join(
+        f"against {plain(seller)}: "
+        + ", ".join(
+            f"{label} {number(found[seller]['reward']['value'])}" for label, _, _, found in rows if seller in found
+        )
+        for seller in sellers
+    )
+    with drawing("headline", "Mean reward by seller", words, 1.4 + 0.62 * len(sellers)) as canvas:
+        for order, (label, colour, marker, found) in enumerate(rows):
+            here = [(place, found[seller]["reward"]) for place, seller in enumerate(sellers) if seller in found]
+            if here:
+                places = [place + (order - 2) * 0.15 for place, _ in here]
+                interval_marks(canvas.axes, places, [estimate for _, estimate in here], colour, marker, label)
+        _rows(canvas.axes, [plain(seller) for seller in sellers])
+        canvas.axes.axvline(0, color=INK, linewidth=0.8)
+        canvas.axes.set_xlabel("reward (share of the zone between budget and cost)")
+        canvas.axes.figure.legend(loc="outside upper left", ncols=2)
+    return canvas.picture
+
+
+def paired(evaluation: dict[str, Any]) -> Picture | None:
+    """Draw the trained buyer's paired differences to the best script and to its warm start."""
+    found = evaluation.get("paired", {}).get("trained", {})
+    rows = [
+        (f"less {buyer_name(BEST_SCRIPT, evaluation['best_script'])}", ORANGE, "D", found.get(BEST_SCRIPT, {})),
+        ("less warm start", BLUE, "o", found.get("warmstart", {})),
+    ]
+    sellers = sorted_sellers({seller for *_, differences in rows for seller in differences})
+    if not sellers:
+        return None
+    words = "; ".join(
+        f"{label} against {plain(seller)}: {number(differences[seller]['value'])} ({interval(differences[seller])})"
+        for label, _, _, differences in rows
+        for seller in sellers
+        if seller in differences
+    )
+    with drawing("paired", "Trained buyer less another, same games", words, 1.3 + 0.5 * len(sellers)) as canvas:
+        for order, (label, colour, marker, differences) in enumerate(rows):
+            here = [(place, differences[seller]) for place, seller in enumerate(sellers) if seller in differences]
+            if here:
+                places = [place + (order - 0.5) * 0.28 for place, _ in here]
+                interval_marks(canvas.axes, places, [estimate for _, estimate in here], colour, marker, label)
+        _rows(canvas.axes, [plain(seller) for seller in sellers])
+        canvas.axes.axvline(0, color=INK, linewidth=1.2)
+        canvas.axes.set_xlabel("difference in mean reward")
+        canvas.axes.figure.legend(loc="outside upper left", ncols=2)
+    return canvas.picture
+
+
+def by_category(evaluation: dict[str, Any], seller: str) -> Picture | None:
+    """Draw the trained buyer's reward in every category against one seller."""
+    found = {
+        category: sellers[seller]["reward"]
+        for category, sellers in evaluation.get("by_category", {}).items()
+        if "reward" in sellers.get(seller, {})
+    }
+    title = f"Trained buyer's reward by category, against the {plain(seller)} seller"
+    return _one_row_each("category", title, sorted(found.items(), key=lambda item: (item[1]["value"], item[0])))
+
+
+def by_cost_share(games: pl.DataFrame, seller: str) -> Picture | None:
+    """Draw the trained buyer's reward by the cost's share of the budget, against one seller."""
+    share = pl.col("cost") / pl.col("budget")
+    labels = [
+        f"under {COST_EDGES[0]:g}",
+        *(f"{low:g} to {high:g}" for low, high in pairwise(COST_EDGES)),
+        f"over {COST_EDGES[-1]:g}",
+    ]
+    chosen = games.filter((pl.col("buyer") == "trained") & (pl.col("seller") == seller))
+    binned = prepare(chosen).with_columns(bin=pl.sum_horizontal(share > edge for edge in COST_EDGES))
+    measured = measure(binned, ("bin",), RESAMPLES, 0)
+    rows = [
+        (label, {"value": reward.value, "low": reward.low, "high": reward.high, "games": reward.games})
+        for place, label in reversed(list(enumerate(labels)))
+        if (reward := measured.get((place,), {}).get("reward")) is not None
+    ]
+    return _one_row_each("cost-share", f"Trained buyer's reward by C/B, against the {plain(seller)} seller", rows)
+
+
+def _one_row_each(name: str, title: str, rows: list[tuple[str, dict[str, Any]]]) -> Picture | None:
+    if not rows:
+        return None
+    words = "; ".join(
+        f"{label}: {number(reward['value'])} ({interval(reward)}) over {reward['games']} games"
+        for label, reward in reversed(rows)
+    )
+    with drawing(name, title, words, 0.8 + 0.27 * len(rows)) as canvas:
+        interval_marks(canvas.axes, range(len(rows)), [reward for _, reward in rows], BLUE, "o", "reward")
+        canvas.axes.set_yticks(range(len(rows)), [_short(label) for label, _ in rows])
+        canvas.axes.set_ylim(-0.6, len(rows) - 0.4)
+        canvas.axes.axvline(0, color=INK, linewidth=0.8)
+        canvas.axes.set_xlabel("reward")
+    return canvas.picture
+
+
+def _rows(axes: Any, names: list[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    for place in range(1, len(names)):
+        axes.axhline(place - 0.5, color=QUIET, linewidth=0.5, alpha=0.5)
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 28 else f"{label[:27]}…"
