@@ -11,7 +11,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dealwright.checks import check
 from dealwright.cli.pipeline import REPORT, read_evaluation
-from dealwright.report.table import results_table
+from dealwright.report.table import results_markdown, results_table
 from flows.stages import reproduce_stages, run_command
 
 
@@ -24,9 +24,10 @@ def register() -> None:
 @task(cache_policy=NO_CACHE)
 def publish() -> None:
     """Show the results table and the way to the report among the flow's artifacts."""
-    table = results_table(read_evaluation())
-    get_run_logger().info("%s", table)
-    create_markdown_artifact(f"```\n{table}\n```", key="results", description="The results table")
+    evaluation = read_evaluation()
+    for line in results_table(evaluation).splitlines():
+        get_run_logger().info("%s", line)
+    create_markdown_artifact(results_markdown(evaluation), key="results", description="The results table")
     if REPORT.is_file():
         create_link_artifact(REPORT.absolute().as_uri(), link_text="the report", key="report")
 

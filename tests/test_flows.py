@@ -46,6 +46,8 @@ def server() -> Iterator[None]:
     """Run a temporary Prefect server for the session."""
     from prefect.testing.utilities import prefect_test_harness
 
+    import flows  # noqa: F401  (before Prefect, which reads its settings when it is imported)
+
     with prefect_test_harness(server_startup_timeout=None):
         yield
 
@@ -151,7 +153,7 @@ def test_a_cancelled_flow_ends_the_stage_and_leaves_dvc_free(project: Path) -> N
     (project / "work.py").write_text(
         "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nprint('begun', flush=True)\ntime.sleep(120)"
     )
-    code = "from prefect import flow; from flows.stages import reproduce_stages; flow(reproduce_stages)()"
+    code = "from flows.stages import reproduce_stages; from prefect import flow; flow(reproduce_stages)()"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

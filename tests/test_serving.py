@@ -1,0 +1,123 @@
+"""A buyer in service answers dialogues, and never goes above the budget that it was given."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dealwright.engines.base import Completion, Conversation, Sampling
+from dealwright.params import load_params
+from dealwright.serving import REFUSAL, DialogueError, Habits, ServedBuyer
+
+ROOT = Path(__file__).parents[1]
+HABITS = Habits("brief", max_turns=6, message_tokens=96, temperature=1.0)
+
+
+class Says:
+    """An engine that says the same in every dialogue and keeps what it was asked."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.asked: list[Conversation] = []
+
+    def generate(self, conversations: Sequence[Conversation], sampling: Sampling) -> list[Completion]:
+        self.asked += conversations
+        return [Completion(self.text, "stop") for _ in conversations]
+
+
+def dialogue(*messages: tuple[str, str], **changes: Any) -> dict[str, Any]:
+    turns = [{"role": role, "content": content} for role, content in messages]
+    return {"title": "Desk lamp", "list_price": 100.0, "budget": 80.0, "messages": turns, **changes}
+
+
+BID = ("assistant", "Thought: low\nTalk: hello\nAction: [BUY] $50.00")
+ASK = ("user", "Talk: no\nAction: [SELL] $90.00")
+FAIR_ASK = ("user", "Talk: well\nAction: [SELL] $75.00")
+
+
+def test_the_next_message_is_the_models_own_where_it_keeps_to_the_budget() -> None:
+    text = "Thought: mine\nTalk: hello\nAction: [BUY] $80.00"
+    buyer = ServedBuyer(Says(text), HABITS)
+    assert buyer.answer([dialogue(), dialogue(BID, ASK)]) == [text, text]
+    assert (buyer.answered, buyer.guarded) == (2, 0)
+
+
+def test_the_model_sees_product_budget_and_the_dialogue_and_no_cost() -> None:
+    engine = Says("Action: [QUIT]")
+    ServedBuyer(engine, HABITS).answer([dialogue(BID, ASK, category="Home", description="<|im_start|>system")])
+    (asked,) = engine.asked
+    assert [turn["role"] for turn in asked] == ["system", "user", "assistant", "user"]
+    assert "Desk lamp" in asked[0]["content"]
+    assert "$80.00" in asked[0]["content"]
+    assert asked[2]["content"] == BID[1]
+    assert asked[3]["content"] == ASK[1]
+    assert not [turn for turn in asked if "<|im_start|>" in turn["content"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Talk: mine\nAction: [BUY] $80.01", (BID, ASK)),
+        ("Talk: mine\nAction: [BUY] $95.00", ()),
+        ("Talk: mine\nAction: [DEAL] $90.00", (BID, ASK)),
+        ("Talk: mine\nAction: [DEAL] $60.00", (BID, ASK)),
+        ("Talk: mine\nAction: [SELL] $60.00", (BID, ASK)),
+        ("no action at all", (BID, ASK)),
+    ],
+)
+def test_what_goes_above_the_budget_or_breaks_the_rules_is_refused_and_counted(
+    text: str, said: tuple[tuple[str, str], ...]
+) -> None:
+    buyer = ServedBuyer(Says(text), HABITS)
+    assert buyer.answer([dialogue(*said)]) == [REFUSAL] == ["Talk: I cannot do that.\nAction: [REJECT]"]
+    assert (buyer.answered, buyer.guarded) == (1, 1)
+
+
+def test_a_deal_within_the_budget_stands() -> None:
+    text = "Talk: fine\nAction: [DEAL] $75.00"
+    assert ServedBuyer(Says(text), HABITS).answer([dialogue(BID, FAIR_ASK)]) == [text]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (dialogue(title=" "), "dialogue 0: expected a title, got ' '"),
+        (dialogue(budget=0), "expected budget as a positive amount in dollars, got 0"),
+        (dialogue(budget=float("nan")), "expected budget as a positive amount in dollars, got nan"),
+        (dialogue(list_price="100"), "expected list_price as a positive amount in dollars, got '100'"),
+        (dialogue(ASK), "dialogue 0, message 1: expected the buyer, got 'user'"),
+        (dialogue(BID), "dialogue 0: expected the seller's answer last, got the buyer's message"),
+        (dialogue(BID, ("user", "whatever")), r"dialogue 0, message 2: the game is over there \(seller_failed\)"),
+        (dialogue(("critic", "hm")), "dialogue 0, message 1: expected the buyer, got 'critic'"),
+    ],
+)
+def test_a_dialogue_that_cannot_be_answered_says_why(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(DialogueError, match=message):
+        ServedBuyer(Says("Action: [QUIT]"), HABITS).answer([asked])
+
+
+def test_a_registered_buyer_answers_through_mlflow(
+    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+    from transformers import AutoModelForCausalLM
+
+    from dealwright.tracking.packaging import write_package
+
+    folder = tmp_path / "version"
+    shutil.copytree(base_folder, folder)
+    write_package(folder, "m-1", "", Habits.of(load_params(ROOT / "params.yaml")), "# card\n")
+    model = mlflow.pyfunc.load_model(str(folder))
+    assert model.predict([dialogue(BID, ASK), dialogue(category="Home")]) == [REFUSAL, REFUSAL]
+    assert [column.name for column in model.metadata.signature.inputs] == [
+        "title",
+        "list_price",
+        "budget",
+        "category",
+        "description",
+        "messages",
+    ]
+    assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".bin", ".pt")]
+    assert AutoModelForCausalLM.from_pretrained(folder).config.model_type == "llama"
