@@ -34,8 +34,8 @@ RULES: dict[Phase, str] = {
         f" run out of turns or lose the seller at least {RISE:.2f} above that segment's"
     ),
     Phase.PERSUASION: (
-        f"the argument rate and the bargained ratio lie at least {FALL:.2f} above the first segment's, and the deal rate"
-        f" within {FALL:.2f} of the highest so far"
+        f"the argument rate and the bargained ratio lie at least {FALL:.2f} above the first segment's, and the deal"
+        f" rate within {FALL:.2f} of the highest so far"
     ),
     Phase.AGGRESSIVE: (
         f"the first offer lies at least {FALL:.2f} of the budget below the first segment's, and the deal rate within"
