@@ -45,8 +45,13 @@ def _cells(evaluation: dict[str, Any]) -> list[list[str]]:
 def _cell(estimate: dict[str, Any] | None) -> str:
     if estimate is None:
         return "-"
-    bounds = "" if estimate["low"] is None else f" [{estimate['low']:.2f}, {estimate['high']:.2f}]"
-    return f"{estimate['value']:.2f}{bounds}"
+    value, low, high = (_rounded(estimate[key]) for key in ("value", "low", "high"))
+    return value if estimate["low"] is None else f"{value} [{low}, {high}]"
+
+
+def _rounded(value: float | None) -> str:
+    """Write two digits; what rounds to zero has no sign."""
+    return "" if value is None else f"{round(value, 2) or 0.0:.2f}"
 
 
 def _notes(evaluation: dict[str, Any]) -> list[str]:
