@@ -48,6 +48,7 @@ def run_command(command: Sequence[str], log: Callable[[str], None]) -> list[str]
     tail: deque[str] = deque(maxlen=SHOWN_LINES)
     environment = {
         "PYTHONUNBUFFERED": "1",
+        "TQDM_DISABLE": "1",  # a bar is no line
         # DVC runs the stages with the first `python` on the path.
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import flows  # noqa: F401  (before Prefect, which reads its settings when it is imported)
+
 ROOT = Path(__file__).parents[1]
 # A diamond: b and c wait for a, d for both.
 PIPELINE = """
@@ -45,8 +47,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def server() -> Iterator[None]:
     """Run a temporary Prefect server for the session."""
     from prefect.testing.utilities import prefect_test_harness
-
-    import flows  # noqa: F401  (before Prefect, which reads its settings when it is imported)
 
     with prefect_test_harness(server_startup_timeout=None):
         yield
