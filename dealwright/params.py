@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from dealwright.errors import DealwrightError
 
@@ -113,6 +113,14 @@ class Train(Group):
     message_tokens: Count
     checkpoint_steps: Count
     lora_rank: Annotated[int, Field(ge=0)]
+
+    @field_validator("micro_batch")
+    @classmethod
+    def _whole_micro_batches(cls, size: int, info: ValidationInfo) -> int:
+        games = info.data.get("products", 0) * info.data.get("group_size", 0)
+        if games > size and games % size:
+            raise ValueError(f"must divide the {games} games of a step (products times group_size)")
+        return size
 
 
 class Select(Group):

@@ -16,22 +16,29 @@ SHOWN = ("reward", "deal_rate", "overshoot_rate", "invalid_rate", "leak_rate", "
 def select_checkpoint(episodes: pl.DataFrame, params: Select) -> dict[str, Any]:
     """Return which checkpoint to take and why, from probe games on the validation scenarios.
 
-    A checkpoint is eligible where at most `params.overshoot` of its games end above the budget. Among those, the one
-    with the highest mean reward is the best, and the earliest whose paired 95 % interval against it reaches 0 is taken.
-    The reward of the chosen one is the winner of a contest and is never quoted as a result.
+    A checkpoint is eligible where at most `params.overshoot` of its games end above the budget; where none is, those
+    that overshoot least are. Among the eligible the one with the highest mean reward is the best, and the earliest
+    whose paired 95 % interval against it reaches 0 is taken.
+    The reward of the chosen one is the winner of a contest and is never quoted as a result. Raises DealwrightError
+    where a reward is no number.
     """
+    broken = episodes.filter(pl.col("reward").is_nan())["checkpoint"].unique().sort()
+    if len(broken):
+        raise DealwrightError(
+            f"the probe games of step {broken[0]} have rewards that are no numbers; check the prices in "
+            "data/scenarios.parquet"
+        )
     games = prepare(episodes)
     measured = {
         step: found for (step,), found in measure(games, ("checkpoint",), params.resamples, params.seed).items()
     }
     tables = {step: games.filter(pl.col("checkpoint") == step) for step in sorted(measured)}
     eligible = [step for step in tables if measured[step]["overshoot_rate"].value <= params.overshoot]
+    allowed = f"at most {params.overshoot:.1%} of games above the budget"
     if not eligible:
         least = min(measured[step]["overshoot_rate"].value for step in tables)
-        raise DealwrightError(
-            f"every checkpoint ends above the budget too often: expected at most {params.overshoot:.1%}, the least is "
-            f"{least:.1%}; train longer or raise select.overshoot"
-        )
+        eligible = [step for step in tables if measured[step]["overshoot_rate"].value == least]
+        allowed = f"the fewest games above the budget, {least:.1%}; none has at most {params.overshoot:.1%}"
     best = max(eligible, key=lambda step: (measured[step]["reward"].value, -step))
     entries, tied = [], []
     for step, table in tables.items():
@@ -44,10 +51,7 @@ def select_checkpoint(episodes: pl.DataFrame, params: Select) -> dict[str, Any]:
         ):
             tied.append(step)
     chosen = min(tied)
-    why = (
-        f"step {best} has the highest validation reward of those with at most {params.overshoot:.1%} of games above "
-        "the budget"
-    )
+    why = f"step {best} has the highest validation reward of those with {allowed}"
     if chosen != best:
         why += f"; step {chosen} is the earliest that is not worse than it by the paired 95 % interval"
     return {"selected": chosen, "best": best, "why": why, "checkpoints": entries}

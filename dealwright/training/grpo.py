@@ -1,10 +1,11 @@
-"""GRPO on whole dialogues, by TRL's trainer with a rollout function of our own (arXiv 2604.09855; protocol, section 8).
+"""GRPO on whole dialogues by TRL's trainer, with a rollout of our own (arXiv 2604.09855; protocol, section 8).
 
 The advantage is the reward less its group's mean, without division by the standard deviation; the loss is `dr_grpo`,
 so that long dialogues do not weigh more; only the buyer's tokens are trained. Weights are updated once a batch of
 games, right after it was played, so the policy that played is the one that learns.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from datasets import Dataset
+from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from dealwright.engines.transformers import TransformersEngine
+from dealwright.errors import DealwrightError
 from dealwright.game import Negotiation, Scenario, reward
 from dealwright.params import Params
 from dealwright.players import language_buyer, make_seller
@@ -34,6 +37,10 @@ TOOL_TEMPLATE = (
 # Tensors of a training batch whose columns belong to the prompt, and those whose columns belong to the completion.
 _PROMPT = {"prompt_ids", "prompt_mask"}
 _COMPLETION = {"completion_ids", "completion_mask", "tool_mask", "old_per_token_logps", "ref_per_token_logps"}
+
+
+class TrainingError(DealwrightError):
+    """A training run that must not go on; its last whole checkpoint is kept."""
 
 
 def visits(scenario_ids: Sequence[str], count: int, seed: int) -> list[tuple[str, int]]:
@@ -63,20 +70,54 @@ class Table:
 
     def get_reward(self) -> float | None:
         """Return the reward of the finished game; None leaves it out of its group."""
-        game = self._game
-        return None if game is None or game.outcome is None else reward(game.scenario, game.outcome)
+        if self.game.outcome is None:
+            raise ValueError("the game is not over; play it to its end first")
+        return reward(self.game.scenario, self.game.outcome)
+
+    @property
+    def game(self) -> Negotiation:
+        """The game of the row that the table was last reset with; a property, as TRL takes methods for tools."""
+        if self._game is None:
+            raise ValueError("nobody sits at this table yet; reset it with a row first")
+        return self._game
 
 
 class BuyerTrainer(GRPOTrainer):  # type: ignore[misc]
-    """TRL's trainer with micro-batches of like length, so that no forward pass reads mostly padding."""
+    """TRL's trainer with micro-batches of like length, so that no forward pass reads mostly padding.
+
+    It stops before a loss that is no number reaches the weights.
+    """
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        return batch | {"row": torch.arange(len(inputs))}  # which game a row is, through all shuffling
 
     def _prepare_inputs(self, generation_batch: dict[str, Any]) -> dict[str, Any]:
         fresh = self._step % self.args.steps_per_generation == 0 or self._buffered_inputs is None
         inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
-        if not (fresh and self.model.training):
+        if not fresh:
             return inputs
         self._buffered_inputs = by_length(self._buffered_inputs)
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        if not loss.isfinite():
+            raise TrainingError(
+                f"step {self.state.global_step + 1}: the loss is {loss.item()}, expected a finite number, in games "
+                f"over {self._to_blame(model, inputs)}; lower train.learning_rate"
+            )
+        return loss
+
+    @torch.no_grad()
+    def _to_blame(self, model: Any, inputs: dict[str, Any]) -> str:
+        """Name the scenarios whose rows have no finite loss of their own, three at most."""
+        ids: set[str] = set()
+        for at, row in enumerate(inputs["row"].tolist()):
+            alone = {key: value[at : at + 1] if _is_rows(value) else value for key, value in inputs.items()}
+            if not super()._compute_loss(model, alone).isfinite():
+                ids.add(self.environments[row].game.scenario.id)
+        return ", ".join(sorted(ids)[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
 
 
 def by_length(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -115,11 +156,18 @@ def make_rollout(
     regulator = params.game.regulator
 
     def roll(_: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
-        games = [table._game for table in trainer.environments]
+        games = [table.game for table in trainer.environments]
         step = trainer.state.global_step + 1
         engine = TransformersEngine(trainer.accelerator.unwrap_model(trainer.model), tokenizer)
         buyer = language_buyer(engine, prompts, params, seed=params.train.seed * 100_003 + step)
         interventions = play(games, buyer, make_seller(params.train.seller), regulator.monotone, regulator.retries)
+        for table in trainer.environments:
+            earned = table.get_reward()
+            if earned is not None and not math.isfinite(earned):
+                raise TrainingError(
+                    f"step {step}: the reward is {earned}, expected a finite number, in a game over "
+                    f"{table.game.scenario.id}; check its prices in data/scenarios.parquet"
+                )
         rows = [sampled_row(buyer.spoken[game]) for game in games]
         starts = [row.mask.index(1) for row in rows]
         keep(
@@ -160,7 +208,7 @@ def make_trainer(
     renderer = deepcopy(tokenizer)
     renderer.chat_template = TOOL_TEMPLATE
     on_gpu = torch.cuda.is_available()
-    return BuyerTrainer(
+    trainer = BuyerTrainer(
         model=model,
         processing_class=renderer,
         train_dataset=Dataset.from_list(rows),
@@ -183,6 +231,7 @@ def make_trainer(
             lr_scheduler_type=train.schedule,
             warmup_steps=min(5, train.steps // 10),
             logging_steps=1,
+            logging_nan_inf_filter=False,
             save_strategy="steps",
             save_steps=train.checkpoint_steps,
             seed=train.seed,
@@ -194,6 +243,8 @@ def make_trainer(
             dataloader_pin_memory=on_gpu,
         ),
     )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
 def _lora(rank: int) -> Any:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import polars as pl
 from transformers import TrainerCallback
 
-from dealwright.errors import DealwrightError
 from dealwright.evaluation.metrics import means
-from dealwright.files import replacing, write_json, write_parquet, write_text
+from dealwright.files import write_parquet, write_text
 from dealwright.game import Scenario, Zone
 from dealwright.params import Params
 from dealwright.rollout import Episode, episodes_frame
-from dealwright.training.grpo import make_trainer
+from dealwright.training.grpo import TrainingError, make_trainer
+from dealwright.training.models import replacing_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerControl, TrainerState, TrainingArguments
@@ -47,10 +47,6 @@ _LOGGED = {
 }
 
 
-class TrainingError(DealwrightError):
-    """A training run that must not go on; its last whole checkpoint is kept."""
-
-
 class StepLog(Protocol):
     """Takes the metrics of each step as it ends."""
 
@@ -65,7 +61,8 @@ def work_folder(root: Path, params: Params, inputs: Sequence[Path]) -> Path:
     digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode())
     for path in inputs:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            digest.update(file.read_bytes())
+            content = file.read_bytes() if file.is_file() else b""
+            digest.update(f"{file.relative_to(path)} {len(content)} ".encode() + content)
     return root / f"train-{digest.hexdigest()[:16]}"
 
 
@@ -80,24 +77,32 @@ def train_buyer(
 ) -> None:
     """Train in a work folder, from its last whole checkpoint where there is one.
 
-    Raises TrainingError when the policy collapses or a loss is no number.
+    Raises TrainingError when the policy collapses, or a reward or a loss is no number.
     """
     step = last_checkpoint(work)
     _forget_after(work, step)
+    if step == params.train.steps:
+        return
     keeper = _Keeper(work, log)
     trainer = make_trainer(model, tokenizer, scenarios, prompts, params, work, keeper.keep)
     trainer.add_callback(keeper)
-    trainer.train(resume_from_checkpoint=str(work / f"checkpoint-{step}") if step else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(work / f"checkpoint-{step}") if step else None)
+    except TrainingError as error:
+        whole = last_checkpoint(work)
+        kept = f"the checkpoint of step {whole} is kept" if whole else "no checkpoint was written yet"
+        raise TrainingError(f"{error}; {kept}") from None
 
 
 def publish(work: Path, tokenizer: "PreTrainedTokenizerBase", checkpoints: Path, games: Path, curve: Path) -> None:
     """Copy weights, tokenizer, games and curve of a finished run to their places, and remove the work folder."""
-    with replacing(checkpoints) as beside:
-        for folder in sorted(work.glob("checkpoint-*"), key=_step):
-            target = beside / f"step-{_step(folder):04d}"
-            target.mkdir(parents=True)
+    marks = sorted(work.glob(f"checkpoint-*/{MARK}"), key=lambda mark: _step(mark.parent))
+    with replacing_folder(checkpoints) as beside:
+        for mark in marks:
+            target = beside / f"step-{_step(mark.parent):04d}"
+            target.mkdir()
             for pattern in WEIGHTS:
-                for file in folder.glob(pattern):
+                for file in mark.parent.glob(pattern):
                     shutil.copy2(file, target)
             tokenizer.save_pretrained(target)
     write_parquet(games, pl.concat([pl.read_parquet(file) for file in sorted((work / "games").glob("*.parquet"))]))
@@ -106,6 +111,8 @@ def publish(work: Path, tokenizer: "PreTrainedTokenizerBase", checkpoints: Path,
     writer.writeheader()
     writer.writerows(json.loads(file.read_text()) for file in sorted((work / "curve").glob("*.json")))
     write_text(curve, text.getvalue())
+    for mark in reversed(marks):  # first of all, so that what a kill leaves behind is never taken for whole
+        mark.unlink()
     shutil.rmtree(work)
 
 
@@ -154,22 +161,24 @@ class _Keeper(TrainerCallback):  # type: ignore[misc]
         if logs is None or "loss" not in logs or step not in self.games:
             return
         games = self.games.pop(step)
-        row: dict[str, float | None] = {"step": step, **{key: logs.get(name) for key, name in _LOGGED.items()}}
-        rates = means(games)
-        row |= {key: rates.get(key) for key in CURVE if key not in row}
         for key in ("loss", "grad_norm"):
-            if not math.isfinite(row[key] or 0.0):
+            if not math.isfinite(logs[key]):
                 ids = ", ".join(games["scenario_id"].unique(maintain_order=True)[:3])
                 raise TrainingError(
-                    f"step {step}: {key} is {row[key]}, expected a finite number (scenarios {ids}, ...); the checkpoint "
-                    f"of step {last_checkpoint(self.work)} is kept; lower train.learning_rate"
+                    f"step {step}: {key} is {logs[key]}, expected a finite number, in games over {ids} and others; "
+                    "lower train.learning_rate"
                 )
+        rates = means(games)
+        if "reward" not in rates:
+            raise TrainingError(f"step {step}: the seller failed in every game; see its backend's log")
+        row = {key: logs.get(_LOGGED[key]) if key in _LOGGED else rates.get(key) for key in CURVE} | {"step": step}
         write_parquet(self.work / "games" / f"step-{step:05d}.parquet", games)
-        write_json(self.work / "curve" / f"step-{step:05d}.json", row)
+        write_text(self.work / "curve" / f"step-{step:05d}.json", json.dumps(row, allow_nan=False))
         self.log.log_step(step, row)
+        first_offer = f"{rates['first_offer_ratio']:.2f}" if "first_offer_ratio" in rates else "none"
         print(
             f"step {step}/{state.max_steps}  reward {rates['reward']:+.3f}  deals {rates['deal_rate']:.0%}  "
-            f"first offer {rates.get('first_offer_ratio', math.nan):.2f}  arguments {rates['argument_rate']:.0%}",
+            f"first offer {first_offer}  arguments {rates['argument_rate']:.0%}",
             flush=True,
         )
         self._check(step, games, rates)
@@ -186,7 +195,7 @@ class _Keeper(TrainerCallback):  # type: ignore[misc]
         self.broken = self.broken + 1 if max(rates["invalid_rate"], quits) > 0.5 else 0
         if self.broken >= PATIENCE:
             raise TrainingError(
-                f"step {step}: the policy has collapsed ({rates['invalid_rate']:.0%} of the games invalid, {quits:.0%} "
-                f"given up although a deal was there, for {PATIENCE} steps); the checkpoint of step "
-                f"{last_checkpoint(self.work)} is kept; lower train.learning_rate or raise train.kl"
+                f"step {step}: the policy has collapsed: {rates['invalid_rate']:.0%} of the games are invalid, "
+                f"{quits:.0%} given up although a deal was there, more than half for {PATIENCE} steps; lower "
+                "train.learning_rate or raise train.kl"
             )

@@ -46,7 +46,10 @@ def fine_tune(
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    table = [{"input_ids": list(row.ids), "assistant_masks": list(row.mask)} for row in rows]
+    table = [
+        {"input_ids": row.ids, "labels": [id if own else -100 for id, own in zip(row.ids, row.mask, strict=True)]}
+        for row in rows
+    ]
     on_gpu = torch.cuda.is_available()
     with tempfile.TemporaryDirectory() as folder:
         SFTTrainer(
@@ -81,8 +84,8 @@ def check_gate(games: pl.DataFrame, gate: Gate) -> dict[str, Any]:
     valid, overshoot = 1 - rates["invalid_rate"], rates["overshoot_rate"]
     if valid < gate.valid or overshoot > gate.overshoot:
         raise GateError(
-            f"the warm start must have at least {gate.valid:.1%} valid games and at most {gate.overshoot:.1%} above the "
-            f"budget, got {valid:.1%} and {overshoot:.1%} over {len(games)} games; raise warmstart.steps or take "
+            f"the warm start must have at least {gate.valid:.1%} valid games and at most {gate.overshoot:.1%} above "
+            f"the budget, got {valid:.1%} and {overshoot:.1%} over {len(games)} games; raise warmstart.steps or take "
             "another warmstart.base"
         )
     return {"games": len(games), "valid_rate": valid, **rates}
