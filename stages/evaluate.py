@@ -1,7 +1,7 @@
 """Play the final games on the test scenarios and measure them; the only stage that reads the test split.
 
-Reads reports/selection.json, reports/scripts.json, the base, the warm start and the checkpoints, data/prompts.parquet and
-the test scenarios. Writes data/rollouts/evaluation.parquet and reports/evaluation.json.
+Reads reports/selection.json, reports/scripts.json, the base, the warm start and the checkpoints, data/prompts.parquet
+and the test scenarios. Writes data/rollouts/evaluation.parquet and reports/evaluation.json.
 """
 
 import json

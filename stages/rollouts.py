@@ -1,9 +1,9 @@
 """Fit the scripted buyers on train, play them against every seller, and record demonstrations.
 
 Reads data/scenarios.parquet and data/catalogue.parquet. Writes data/rollouts/reference.parquet (every scripted buyer
-against every seller on train scenarios, in rounds that no fit has seen), data/rollouts/demonstrations.parquet (the naive
-demonstrator against the training seller) and reports/scripts.json (the fitted ladders and which script is best on
-train). The validation and test splits are left alone.
+against every seller on train scenarios, in rounds that no fit has seen), data/rollouts/demonstrations.parquet (the
+naive demonstrator against the training seller) and reports/scripts.json (the fitted ladders and which script is best
+on train). The validation and test splits are left alone.
 """
 
 from dealwright.catalogue.scenarios import read_scenarios

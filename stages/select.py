@@ -1,7 +1,7 @@
 """Play a fixed set of probe games with every checkpoint on validation scenarios, and choose one.
 
-Reads data/models/warmstart/ (step 0), data/models/checkpoints/, data/prompts.parquet and the validation scenarios. Writes
-data/rollouts/validation.parquet (the probe games) and reports/selection.json (which checkpoint, and why).
+Reads data/models/warmstart/ (step 0), data/models/checkpoints/, data/prompts.parquet and the validation scenarios.
+Writes data/rollouts/validation.parquet (the probe games) and reports/selection.json (which checkpoint, and why).
 """
 
 from pathlib import Path
@@ -10,6 +10,7 @@ import polars as pl
 
 from dealwright.catalogue.scenarios import read_scenarios
 from dealwright.errors import run_stage
+from dealwright.evaluation.metrics import means
 from dealwright.evaluation.selection import select_checkpoint
 from dealwright.files import write_json, write_parquet
 from dealwright.params import load_params
@@ -31,7 +32,7 @@ def main() -> None:
                 folder, scenarios, range(params.select.rounds), [params.select.seller], params, "checkpoint", step
             )
         )
-        print(f"step {step}: reward {games[-1]['reward'].mean():+.3f} over {len(games[-1])} games", flush=True)
+        print(f"step {step}: reward {means(games[-1])['reward']:+.3f} over {len(games[-1])} games", flush=True)
     episodes = pl.concat(games)
     write_json("reports/selection.json", select_checkpoint(episodes, params.select))
     write_parquet("data/rollouts/validation.parquet", episodes)

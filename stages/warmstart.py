@@ -1,7 +1,8 @@
 """Fine-tune the base model on demonstrations, and let it pass only through the gate.
 
-Reads the folder named by warmstart.base, data/rollouts/demonstrations.parquet, data/prompts.parquet and the scenarios.
-Writes data/models/warmstart/ (weights and tokenizer) and reports/warmstart.json (what the gate saw on validation games).
+Reads the folder named by warmstart.base, data/rollouts/demonstrations.parquet, data/prompts.parquet and the
+scenarios. Writes data/models/warmstart/ (weights and tokenizer) and reports/warmstart.json (what the gate saw on
+validation games).
 """
 
 import shutil

@@ -39,7 +39,7 @@ DIALOGUE = [
 def played(tokenizer: PreTrainedTokenizerBase, count: int) -> tuple[list[Negotiation], list[list[Completion]]]:
     """Play scripted games whose messages are single-letter tokens."""
     scenarios = tiny_scenarios(count)
-    engine = ScriptedEngine(None, tokenizer)  # type: ignore[arg-type]
+    engine = ScriptedEngine(None, tokenizer)
     buyer = LanguageModelAgent(engine, Role.BUYER, buyer_prompts(scenarios), opening("brief"), Sampling(1.0, 96, 0))
     games = [Negotiation(scenario) for scenario in scenarios]
     play(games, buyer, ConcessionSeller("training"))
@@ -131,7 +131,7 @@ def test_demonstrations_read_as_the_buyer_will_see_its_games(tokenizer: PreTrain
     episodes = demonstrations(scenarios, 2)
     rows = demonstration_rows(tokenizer, episodes, prompts, "brief")
     agent = LanguageModelAgent(
-        ScriptedEngine(None, tokenizer),  # type: ignore[arg-type]
+        ScriptedEngine(None, tokenizer),
         Role.BUYER,
         prompts,
         opening("brief"),

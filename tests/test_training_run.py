@@ -4,7 +4,7 @@ import csv
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from trl import GRPOTrainer
 
 from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.training import grpo
@@ -29,7 +30,7 @@ Metrics = dict[str, float | None]
 class Moody(ScriptedEngine):
     """A scripted buyer whose offers hang on the seed of the call and on every weight, as a policy's do."""
 
-    def generate(self, conversations: list[Conversation], sampling: Sampling) -> list[Completion]:
+    def generate(self, conversations: Sequence[Conversation], sampling: Sampling) -> list[Completion]:
         with torch.no_grad():
             total = sum(weight.double().abs().sum().item() for weight in self.model.parameters())
         self.draw = Random(f"{sampling.seed} {total!r}")
@@ -278,18 +279,18 @@ def test_a_collapsed_policy_stops_the_run_and_keeps_the_last_checkpoint(
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compute = grpo.GRPOTrainer._compute_loss
+    compute = GRPOTrainer._compute_loss
 
     def poisoned(self: BuyerTrainer, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         loss: torch.Tensor = compute(self, model, inputs)
         return loss * math.nan if self.state.global_step == 2 else loss
 
-    monkeypatch.setattr(grpo.GRPOTrainer, "_compute_loss", poisoned)
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", poisoned)
     work = tmp_path / "train-0"
     with pytest.raises(TrainingError, match=r"^step 3: the loss is nan, .* over s\d.*; the checkpoint of step 2 is"):
         train(base, work)
     assert last_checkpoint(work) == 2
-    monkeypatch.setattr(grpo.GRPOTrainer, "_compute_loss", compute)
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", compute)
     assert sorted(train(base, work).steps) == [3, 4]
 
 

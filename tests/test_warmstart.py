@@ -44,7 +44,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, torch.Tenso
 
     seen = []
 
-    class Noted(trl.SFTTrainer):  # type: ignore[misc]
+    class Noted(trl.SFTTrainer):
         def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             batch = {name: value.clone() for name, value in inputs.items()}
             found = super().compute_loss(model, inputs, *args, **kwargs)

@@ -153,6 +153,7 @@ class ScriptedEngine:
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.model = model
         self.tokenizer = tokenizer
         self.chat = ChatTokens(tokenizer)
         self.said: list[list[str]] = []

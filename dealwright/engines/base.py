@@ -22,10 +22,10 @@ class Completion:
     """One generated message.
 
     `prompt_ids` are the tokens that the model read and `token_ids` those that it sampled, the end-of-message token
-    included; `logprobs` holds one natural-log probability a sampled token; `prompt_sampled` is 1 at the prompt's tokens
-    that were sampled in earlier turns of the same conversation. All four are empty where a server does not tell.
-    `finish_reason` is `length` for a message cut off by the token limit and `error` where the backend gave nothing
-    usable after its retries.
+    included; `logprobs` holds one natural-log probability a sampled token; `prompt_sampled` is 1 at those of
+    `prompt_ids` that were sampled in earlier turns of the same conversation. All four are empty where a server tells
+    none. `finish_reason` is `length` for a message cut off by the token limit and `error` where the backend gave
+    nothing usable after its retries.
     """
 
     text: str

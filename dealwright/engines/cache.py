@@ -13,7 +13,7 @@ from transformers.cache_utils import CacheLayerMixin
 SPARE_COLUMNS = 256
 
 
-class BlockLayer(CacheLayerMixin):  # type: ignore[misc]
+class BlockLayer(CacheLayerMixin):
     """One layer's keys and values, shape (rows, heads, columns, head size), written in place."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class BlockLayer(CacheLayerMixin):  # type: ignore[misc]
         return -1
 
 
-class BlockCache(Cache):  # type: ignore[misc]
+class BlockCache(Cache):
     """The cache of a whole model, and the mask of its columns, shape (rows, columns), True where a token stands."""
 
     def __init__(self, config: PretrainedConfig, rows: int, device: torch.device) -> None:

@@ -82,11 +82,13 @@ class Table:
         return self._game
 
 
-class BuyerTrainer(GRPOTrainer):  # type: ignore[misc]
+class BuyerTrainer(GRPOTrainer):
     """TRL's trainer with micro-batches of like length, so that no forward pass reads mostly padding.
 
     It stops before a loss that is no number reaches the weights.
     """
+
+    _buffered_inputs: Any
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)

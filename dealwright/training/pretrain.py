@@ -59,13 +59,13 @@ def play_block(titles: Sequence[tuple[str, str]], draw: Random, games: int) -> l
     return played
 
 
-def conversation(game: Negotiation, style: str = "brief") -> list[dict[str, str]]:
+def conversation(game: Negotiation) -> list[dict[str, str]]:
     """Return a finished game as the buyer's conversation, from the system prompt to its last message."""
     said = game.view(Role.BUYER)
     while said and said[-1]["role"] != "assistant":
         said.pop()
-    prompt = render_buyer(game.scenario, style, game.max_turns)
-    return [{"role": "system", "content": prompt}, {"role": "user", "content": opening(style)}, *said]
+    prompt = render_buyer(game.scenario, "brief", game.max_turns)
+    return [{"role": "system", "content": prompt}, {"role": "user", "content": opening("brief")}, *said]
 
 
 def own_rows(tokenizer: PreTrainedTokenizerFast, conversations: Sequence[list[dict[str, str]]]) -> list[Row]:
@@ -116,8 +116,8 @@ def _scale(draw: Random) -> tuple[str, str]:
     return question, f"{plain(offer_at(percent, budget))}\n"
 
 
-class Games(torch.utils.data.IterableDataset):  # type: ignore[misc]
-    """An endless stream of batches of rows of like length, games and drills in turn; one worker, so its order is fixed."""
+class Games(torch.utils.data.IterableDataset):
+    """An endless stream of batches of rows of like length, games and drills in turn; one worker keeps its order."""
 
     def __init__(self, titles: Sequence[tuple[str, str]], tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
         self.titles = titles

@@ -135,7 +135,7 @@ def _forget_after(work: Path, step: int) -> None:
             file.unlink()
 
 
-class _Keeper(TrainerCallback):  # type: ignore[misc]
+class _Keeper(TrainerCallback):
     """Writes each step's games and metrics, marks whole checkpoints, and stops a run that has collapsed."""
 
     def __init__(self, work: Path, log: StepLog) -> None:
