@@ -112,10 +112,13 @@ def lively(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def tiny_params(**groups: dict[str, Any]) -> Params:
-    """Return the committed parameters with a training of a few small steps, changed further by group."""
+    """Return parameters with a training of a few small steps, changed further by group."""
     sizes: dict[str, dict[str, Any]] = {
         "warmstart": {"steps": 2, "batch_size": 4},
-        "train": {"steps": 4, "products": 2, "group_size": 4, "micro_batch": 4, "checkpoint_steps": 2},
+        "train": {
+            **{"steps": 4, "products": 2, "group_size": 4, "micro_batch": 4, "checkpoint_steps": 2, "seed": 0},
+            **{"schedule": "linear", "temperature": 1.0, "message_tokens": 96, "kl": 0.0, "lora_rank": 0},
+        },
     }
     params = load_params(Path(__file__).parents[1] / "params.yaml").model_dump(by_alias=True)
     for name in {*sizes, *groups}:

@@ -84,7 +84,7 @@ def check_gate(games: pl.DataFrame, gate: Gate) -> dict[str, Any]:
     valid, overshoot = 1 - rates["invalid_rate"], rates["overshoot_rate"]
     if valid < gate.valid or overshoot > gate.overshoot:
         raise GateError(
-            f"the warm start must have at least {gate.valid:.1%} valid games and at most {gate.overshoot:.1%} above "
+            f"expected a warm start with at least {gate.valid:.1%} valid games and at most {gate.overshoot:.1%} above "
             f"the budget, got {valid:.1%} and {overshoot:.1%} over {len(games)} games; raise warmstart.steps or take "
             "another warmstart.base"
         )
