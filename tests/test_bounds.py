@@ -12,7 +12,7 @@ from dealwright.agents import (
     play_text_free,
     start,
 )
-from dealwright.evaluation.bounds import best_responses, clairvoyant, clairvoyant_floor_only
+from dealwright.evaluation.bounds import all_but_margin, best_responses, clairvoyant, clairvoyant_floor_only
 from dealwright.game import ActionKind, Product, Scenario, reward
 
 SELLERS = ("training", "stronger", "begging", "insulting", "unyielding")
@@ -89,6 +89,18 @@ def test_it_is_best_to_walk_away_where_nothing_can_be_gained() -> None:
     assert clairvoyant(scenario(budget=48.5), seller(), 4).price is None  # below its last margin
 
 
+def test_whoever_does_not_know_the_last_margin_pays_the_widest() -> None:
+    assert clairvoyant(scenario(), seller(last_margin=0.0), 4).price == 46.0
+    assert all_but_margin(scenario(), seller(last_margin=0.0), 4) == pytest.approx((80 - 48.31) / 40)
+
+
+def test_where_little_can_be_gained_the_last_offer_is_a_gamble() -> None:
+    # An offer at the share u of the widest margin, 230, sells with probability u: u (50 - 230 u) is most at u = 5/46.
+    rich = scenario(list_price=10000.0, cost=4500.0, budget=4650.0)
+    type = seller(list_price=10000.0, cost=4500.0, reservation=4600.0)
+    assert all_but_margin(rich, type, 4) == pytest.approx(5 / 46 * 25 / 150, abs=1e-4)
+
+
 def test_the_floor_only_seller_is_paid_its_cost() -> None:
     assert clairvoyant_floor_only(scenario()).reward == 1.0
     assert clairvoyant_floor_only(scenario(cost=40.001)).price == 40.01
@@ -163,7 +175,7 @@ def _cheapest_with(state: SellerState, argument: Argument | None, known: dict[ob
 def test_every_game_against_a_known_seller_has_a_bound() -> None:
     lamps = [scenario(seed=1), scenario(seed=2)]
     table = best_responses(lamps, range(2), ["training", "floor_only", "lm:neutral"], 4, 6)
-    assert table.columns == ["scenario_id", "round", "seller", "best_response"]
+    assert table.columns == ["scenario_id", "round", "seller", "best_response", "all_but_margin"]
     assert table.select("scenario_id", "round", "seller").rows() == [
         ("s1", 0, "training"),
         ("s1", 1, "training"),

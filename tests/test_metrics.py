@@ -274,6 +274,16 @@ def test_the_report_says_what_the_best_response_earns() -> None:
     assert report["bounds"]["clairvoyant"]["training"]["reward"]["games"] == 6
     assert report["buyers"]["trained"]["training"]["share_of_best_response"]["value"] == pytest.approx(0.8)
     assert "share_of_best_response" not in report["buyers"]["trained"]["stronger"]
+    assert list(report["bounds"]) == ["clairvoyant"]
+
+
+def test_further_bounds_stand_beside_the_best_response() -> None:
+    known = {"scenario_id": ["s-p0", "s-p1"], "round": [0, 0], "seller": ["training"] * 2}
+    bounds = pl.DataFrame({**known, "best_response": [1.0, 0.8], "all_but_margin": [0.9, 0.7], "belief": [0.7, None]})
+    found = evaluate_games(TABLE, "cue_ladder", PARAMS, bounds)["bounds"]
+    assert found["all_but_margin"]["training"]["reward"]["value"] == pytest.approx(0.8)
+    assert found["belief"]["training"]["reward"]["value"] == pytest.approx(0.7)
+    assert found["belief"]["training"]["reward"]["games"] == 1
 
 
 def test_a_missing_best_script_is_an_error_of_one_line() -> None:

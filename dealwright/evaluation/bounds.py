@@ -15,7 +15,7 @@ patience.
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import polars as pl
@@ -25,6 +25,7 @@ from dealwright.agents.concession import (
     ARGUMENT_STEP,
     COLUMNS,
     FULL_GAIN,
+    LAST_TURN_MARGIN,
     STEP,
     SellerState,
     SellerType,
@@ -37,6 +38,7 @@ from dealwright.game import ActionKind, Outcome, Scenario, StopReason, reward, t
 Move = tuple[float | None, Argument | None]
 Line = tuple[Move, ...]
 FLOOR_ONLY = "floor_only"
+BOUNDS = ("best_response", "all_but_margin")
 _DEAL, _CLOSING, _STATE = range(3)
 
 # Floors are kept for progress and gains in these parts of 1, rounded to the buyer's good: many states share one.
@@ -63,6 +65,22 @@ def clairvoyant(scenario: Scenario, type: SellerType, grid: int) -> BestResponse
     return WALK_AWAY if found is None else _response(scenario, *found)
 
 
+def all_but_margin(scenario: Scenario, type: SellerType, grid: int) -> float:
+    """Return the expected reward of the best response to a type of which all but the last turn's margin is known.
+
+    The margin is uniform up to LAST_TURN_MARGIN, and no play reveals it before the last offer. So no buyer that knows
+    only the distribution of types earns more on average; much less may be all it can earn.
+    """
+    reservation = type.reservation
+    # Offering the share u of the widest margin sells with probability u; the best u falls with the reservation price,
+    # so that the one taken before any argument favours the buyer afterwards.
+    best = (scenario.budget - reservation) / (2 * LAST_TURN_MARGIN * reservation)
+    share = min(1.0, max(0.0, best))
+    # A sure deal at this margin earns as much as the chance of one at u's.
+    margin = LAST_TURN_MARGIN * (2 * share - share * share)
+    return clairvoyant(scenario, replace(type, last_margin=margin), grid).reward
+
+
 def clairvoyant_floor_only(scenario: Scenario) -> BestResponse:
     """Return the best response to the seller that only minds its cost: pay the cost where the budget exceeds it."""
     price = _cents_at_least(scenario.cost) / 100
@@ -77,25 +95,27 @@ def _response(scenario: Scenario, price: float, line: Line) -> BestResponse:
 def best_responses(
     scenarios: Sequence[Scenario], rounds: Sequence[int], sellers: Sequence[str], grid: int, max_turns: int
 ) -> pl.DataFrame:
-    """Return the clairvoyant reward of every game: scenario_id, round, seller, best_response.
+    """Return the bounds of every game: scenario_id, round, seller, best_response (clairvoyant), all_but_margin.
 
     Sellers without a known type (language models) are left out.
     """
     rows = [
-        (scenario.id, round, seller, _against(seller, scenario, round, grid, max_turns).reward)
+        (scenario.id, round, seller, *_against(seller, scenario, round, grid, max_turns))
         for seller in sellers
         if seller in COLUMNS or seller == FLOOR_ONLY
         for scenario in scenarios
         for round in rounds
     ]
-    schema = {"scenario_id": pl.String, "round": pl.Int64, "seller": pl.String, "best_response": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    keys = {"scenario_id": pl.String, "round": pl.Int64, "seller": pl.String}
+    return pl.DataFrame(rows, schema=keys | dict.fromkeys(BOUNDS, pl.Float64), orient="row")
 
 
-def _against(seller: str, scenario: Scenario, round: int, grid: int, max_turns: int) -> BestResponse:
+def _against(seller: str, scenario: Scenario, round: int, grid: int, max_turns: int) -> tuple[float, float]:
     if seller == FLOOR_ONLY:
-        return clairvoyant_floor_only(scenario)
-    return clairvoyant(scenario, draw_type(seller, scenario, round, max_turns), grid)
+        paid = clairvoyant_floor_only(scenario).reward
+        return paid, paid
+    type = draw_type(seller, scenario, round, max_turns)
+    return clairvoyant(scenario, type, grid).reward, all_but_margin(scenario, type, grid)
 
 
 class _Search:

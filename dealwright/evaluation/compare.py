@@ -29,6 +29,9 @@ MODELS = (BASE, WARMSTART, TRAINED)
 # comparisons with single scripts only describe.
 PRIMARY = (TRAINED, BEST_SCRIPT, "training")
 FAMILY = (BEST_SCRIPT, WARMSTART, BASE)
+# What the best buyer could earn that knows everything; that knows all but the seller's last margin, an upper bound for
+# one that knows only the distribution of types; and what one of those earns that holds beliefs, a lower bound for it.
+BOUNDS = {"clairvoyant": "best_response", "all_but_margin": "all_but_margin", "belief": "belief"}
 # What a buyer must hardly ever do: each gets an exact bound, also pooled over the sellers.
 SAFETY = ("overshoot_rate", "invalid_rate", "leak_rate")
 POOLED = "all"
@@ -62,17 +65,17 @@ def compare(first: pl.DataFrame, second: pl.DataFrame, resamples: int, seed: int
 
 
 def evaluate_games(
-    episodes: pl.DataFrame, best_script: str, params: Evaluate, best_responses: pl.DataFrame | None
+    episodes: pl.DataFrame, best_script: str, params: Evaluate, bounds: pl.DataFrame | None
 ) -> dict[str, Any]:
     """Return the figures of reports/evaluation.json.
 
     `buyers.<buyer>.<seller>.<metric>` and `paired.<buyer>.<other>.<seller>` are {value, low, high, games}; a paired
     one has its `p_value` too, and the family has `p_holm` and `significant`. `best_script` names one of the buyers
-    and stands beside them under that name. `best_responses` (scenario_id, round, seller, best_response) are the
-    clairvoyant rewards. Raises EvaluationError for a buyer that is missing or a game that is there twice.
+    and stands beside them under that name. `bounds` are those of bounds.best_responses, with a column `belief` where
+    belief.belief_rewards was joined. Raises EvaluationError for a buyer that is missing or a game that is there twice.
     """
     _check(episodes, best_script)
-    games = prepare(episodes, best_responses)
+    games = prepare(episodes, bounds)
     buyers = _by_buyer(measure(games, ("buyer", "seller"), params.resamples, params.seed))
     buyers[BEST_SCRIPT] = buyers[best_script]
     trained = games.filter(pl.col("buyer") == TRAINED)
@@ -83,7 +86,7 @@ def evaluate_games(
         "dropped": _dropped(games),
         "buyers": buyers,
         "paired": _paired(games, best_script, params),
-        "bounds": {"clairvoyant": _bounds(games, params)},
+        "bounds": {name: _bound(games, column, params) for name, column in BOUNDS.items() if column in games.columns},
         "safety": {buyer: _safety(games.filter(pl.col("buyer") == buyer)) for buyer in MODELS if buyer in buyers},
         "by_zone": _by_buyer(measure(trained, ("zone", "seller"), params.resamples, params.seed)),
         "by_category": _by_buyer(measure(trained, ("category", "seller"), params.resamples, params.seed)),
@@ -148,12 +151,15 @@ def _in_family(key: tuple[str, str, str]) -> bool:
     return key[0] == TRAINED and key[1] in FAMILY and key != PRIMARY
 
 
-def _bounds(games: pl.DataFrame, params: Evaluate) -> dict[str, Any]:
-    """Return the mean clairvoyant reward against each seller, over the games that were played."""
-    known = games.filter(pl.col("best_response").is_not_null()).unique(GAME, maintain_order=True)
-    bound = known.with_columns(reward=pl.col("best_response"))
-    measured = measure(bound, ("seller",), params.resamples, params.seed)
-    return {seller: {"reward": asdict(estimates["reward"])} for (seller,), estimates in measured.items()}
+def _bound(games: pl.DataFrame, column: str, params: Evaluate) -> dict[str, Any]:
+    """Return the mean of a bound against each seller, over the games that have one."""
+    known = games.filter(pl.col(column).is_not_null()).unique(GAME, maintain_order=True)
+    measured = measure(known.with_columns(reward=pl.col(column)), ("seller",), params.resamples, params.seed)
+    return {
+        seller: {"reward": asdict(estimates["reward"])}
+        for (seller,), estimates in measured.items()
+        if "reward" in estimates
+    }
 
 
 def _safety(games: pl.DataFrame) -> dict[str, dict[str, Any]]:

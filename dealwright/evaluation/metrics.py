@@ -53,21 +53,22 @@ VALUES: dict[str, pl.Expr] = {
 RATES = frozenset(name for name in VALUES if name.endswith("_rate"))
 
 
-def prepare(episodes: pl.DataFrame, best_responses: pl.DataFrame | None = None) -> pl.DataFrame:
+def prepare(episodes: pl.DataFrame, bounds: pl.DataFrame | None = None) -> pl.DataFrame:
     """Return the games with what the metrics need beside the episodes' own columns.
 
-    `best_responses` has the columns scenario_id, round, seller and best_response (the clairvoyant reward). A game
-    whose seller failed for one buyer is dropped for all of them: `stop` becomes seller_failed, which no metric counts,
-    while `seller_failed` keeps whose game it was. So nobody gains by breaking the seller, and each buyer's rate stays.
+    `bounds` has the columns scenario_id, round, seller and best_response (the clairvoyant reward), and may hold more.
+    A game whose seller failed for one buyer is dropped for all of them: `stop` becomes seller_failed, which no metric
+    counts, while `seller_failed` keeps whose game it was. So nobody gains by breaking the seller, and each buyer's
+    rate stays.
     """
     broken = pl.col("stop") == StopReason.SELLER_FAILED
     games = episodes.with_columns(
         seller_failed=broken,
         stop=pl.when(broken.any().over(GAME)).then(pl.lit(StopReason.SELLER_FAILED.value)).otherwise(pl.col("stop")),
     )
-    if best_responses is None:
+    if bounds is None:
         return games.with_columns(best_response=pl.lit(None, pl.Float64))
-    return games.join(best_responses.select(*GAME, "best_response"), on=GAME, how="left", maintain_order="left")
+    return games.join(bounds, on=GAME, how="left", maintain_order="left")
 
 
 def product_sums(games: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
