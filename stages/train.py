@@ -22,7 +22,8 @@ def main() -> None:
     from dealwright.training.run import publish, train_buyer, work_folder
 
     warmstart = Path("data/models/warmstart")
-    work = work_folder(Path("data/work"), params, [warmstart, Path("data/scenarios.parquet")])
+    inputs = [warmstart, Path("data/scenarios.parquet"), Path("data/prompts.parquet")]
+    work = work_folder(Path("data/work"), params, inputs)
     model, tokenizer = load_model(warmstart)
     with training_run(params) as run:
         scenarios = read_scenarios(split="train")

@@ -5,12 +5,11 @@ scenarios. Writes data/models/warmstart/ (weights and tokenizer) and reports/war
 validation games).
 """
 
-import shutil
 from pathlib import Path
 
 from dealwright.catalogue.scenarios import read_scenarios
 from dealwright.errors import run_stage
-from dealwright.files import replacing, write_json
+from dealwright.files import write_json
 from dealwright.game import Role
 from dealwright.params import load_params
 
@@ -21,7 +20,7 @@ def main() -> None:
     from dealwright.engines.transformers import TransformersEngine
     from dealwright.players import language_buyer, play_games, read_prompts
     from dealwright.rollout import read_episodes
-    from dealwright.training.models import load_model
+    from dealwright.training.models import load_model, replacing_folder
     from dealwright.training.warmstart import check_gate, demonstration_rows, fine_tune
 
     options = params.warmstart
@@ -36,8 +35,7 @@ def main() -> None:
     buyer = language_buyer(TransformersEngine(model.eval(), tokenizer), prompts, params, options.seed)
     games = play_games("warmstart", buyer, [params.train.seller], validation, rounds, params).head(options.gate_games)
     write_json("reports/warmstart.json", check_gate(games, options.gate))
-    shutil.rmtree("data/models/warmstart", ignore_errors=True)
-    with replacing(Path("data/models/warmstart")) as beside:
+    with replacing_folder(Path("data/models/warmstart")) as beside:
         model.save_pretrained(beside)
         tokenizer.save_pretrained(beside)
 
