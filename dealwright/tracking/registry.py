@@ -151,7 +151,8 @@ class _Registry:
         if model.status != LoggedModelStatus.READY:
             return False
         names = {file.path for file in self.client.list_logged_model_artifacts(model.model_id)}
-        return {"MLmodel", "config.json"} <= names and any(name.endswith(".safetensors") for name in names)
+        configured = "config.json" in names or "adapter_config.json" in names
+        return "MLmodel" in names and configured and any(name.endswith(".safetensors") for name in names)
 
     def _upload(self, model: "LoggedModel", checkpoint: Checkpoint) -> None:
         run_id = model.source_run_id or ""
