@@ -232,7 +232,7 @@ def test_a_lost_run_is_rebuilt_from_the_curves(project: Path, params: Params) ->
     registration = register(params)
     assert registration.training_hours is None
     run = connect().get_run(registration.run_id)
-    assert run.data.params["train.steps"] == "40"
+    assert run.data.params["train.steps"] == "50"
     history = connect().get_metric_history(registration.run_id, "reward")
     assert [(point.step, point.value) for point in history] == [(1, 0.1), (2, 0.25)]
 
