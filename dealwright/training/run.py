@@ -79,8 +79,8 @@ def train_buyer(
 
     Raises TrainingError when the policy collapses, or a reward or a loss is no number.
     """
-    _remove_unmarked(work)
     step = last_checkpoint(work)
+    _forget_after(work, step)
     if step == params.train.steps:
         return
     keeper = _Keeper(work, log)
@@ -125,11 +125,14 @@ def _step(path: Path) -> int:
     return int(path.stem.rsplit("-", 1)[1])
 
 
-def _remove_unmarked(work: Path) -> None:
-    """Remove the checkpoints that a killed run left half written; later steps' games and metrics are written anew."""
+def _forget_after(work: Path, step: int) -> None:
+    """Remove what a killed run left behind its last whole checkpoint."""
     for folder in work.glob("checkpoint-*"):
         if not (folder / MARK).exists():
             shutil.rmtree(folder)
+    for file in [*work.glob("games/step-*"), *work.glob("curve/step-*")]:
+        if _step(file) > step:
+            file.unlink()
 
 
 class _Keeper(TrainerCallback):
