@@ -159,6 +159,16 @@ class Tracking(Group):
     model: str
 
 
+class Retrain(Group):
+    """When the flow `retrain` runs, what makes it train, and what a candidate must gain."""
+
+    cron: str | None
+    new_products: Share
+    rejected_rise: Share
+    price_drift: Annotated[float, Field(ge=0)]
+    minimum_gain: Annotated[float, Field(ge=0, le=2)]
+
+
 class Params(Group):
     """The whole of params.yaml."""
 
@@ -173,6 +183,7 @@ class Params(Group):
     evaluate: Evaluate
     phases: Phases
     tracking: Tracking
+    retrain: Retrain
 
 
 def load_params(path: str | Path = "params.yaml") -> Params:
