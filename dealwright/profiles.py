@@ -67,16 +67,24 @@ def load_profile(name: str, folder: Path = FOLDER) -> dict[str, Any]:
 
 def apply_profile(name: str, params: Path = PARAMS, folder: Path = FOLDER) -> list[Change]:
     """Write a profile's sizes into the parameter file, whole or not at all, and return what changed."""
-    sizes = load_profile(name, folder)
+    return set_params(load_profile(name, folder), params, f"the profile {name}")
+
+
+def set_params(values: Mapping[str, Any], params: Path, origin: str) -> list[Change]:
+    """Write values by their dotted names into a parameter file, whole or not at all, and return what changed.
+
+    `origin` says in errors where the values come from. Raises ProfileError for a name that the file lacks, ParamsError
+    for a value that it cannot have.
+    """
     document = _parse(_text(params), params)
     changes = []
-    for key, value in sizes.items():
+    for key, value in values.items():
         *groups, leaf = key.split(".")
         group: Any = document
         for part in groups:
             group = group.get(part) if isinstance(group, dict) else None
         if not isinstance(group, dict) or leaf not in group:
-            raise ProfileError(f"{folder}: {key} is not in {params}; mend the profile")
+            raise ProfileError(f"{origin}: {key} is not in {params}; mend one or the other")
         if group[leaf] != value:
             changes.append(Change(key, _plain(group[leaf]), _plain(value)))
             group[leaf] = value
@@ -84,7 +92,7 @@ def apply_profile(name: str, params: Path = PARAMS, folder: Path = FOLDER) -> li
     if changes:
         written = io.StringIO()
         _yaml().dump(document, written)
-        parse_params(written.getvalue(), f"{params} with the profile {name}")
+        parse_params(written.getvalue(), f"{params} with {origin}")
         write_text(params, written.getvalue())
     return changes
 

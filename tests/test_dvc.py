@@ -24,7 +24,7 @@ RANKS = {
     **dict.fromkeys(["rollout", "players", "reference", "probe"], 3),
     **dict.fromkeys(["training", "evaluation"], 4),
     **dict.fromkeys(["phases", "report"], 5),
-    **dict.fromkeys(["profiles", "checks", "processes", "serving", "tracking", "cli", "__main__"], 6),
+    **dict.fromkeys(["profiles", "checks", "clones", "processes", "serving", "tracking", "cli", "__main__"], 6),
     "stages": 7,
     "flows": 8,
 }
