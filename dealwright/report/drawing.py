@@ -110,11 +110,17 @@ def interval_marks(
     axes: "Axes", places: Sequence[float], estimates: Sequence[Estimate], colour: str, marker: str, label: str
 ) -> None:
     """Draw estimates as marks at the given heights, with their intervals lying along x."""
+    values, lows, highs = extents(estimates)
+    axes.hlines(places, lows, highs, color=colour, linewidth=1.6)
+    axes.plot(values, places, linestyle="none", marker=marker, color=colour, markersize=6, label=label)
+
+
+def extents(estimates: Sequence[Estimate]) -> tuple[list[float], list[float], list[float]]:
+    """Return the values of estimates, their lower and their upper bounds; a value without them is its own."""
     values = [estimate["value"] for estimate in estimates]
     lows = [estimate["value"] if estimate["low"] is None else estimate["low"] for estimate in estimates]
     highs = [estimate["value"] if estimate["high"] is None else estimate["high"] for estimate in estimates]
-    axes.hlines(places, lows, highs, color=colour, linewidth=1.6)
-    axes.plot(values, places, linestyle="none", marker=marker, color=colour, markersize=6, label=label)
+    return values, lows, highs
 
 
 def _inline(svg: str, name: str, title: str, words: str) -> Markup:

@@ -14,37 +14,31 @@ from dealwright.report.words import BEST_SCRIPT, buyer_name, interval, number, p
 COST_EDGES = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 RESAMPLES = 2000
 
+Series = tuple[str, str, str, dict[str, Any]]  # label, colour, marker, and an estimate for each seller
+
 
 def headline(evaluation: dict[str, Any]) -> Picture | None:
     """Draw the reward of the trained buyer beside its warm start, the best script, the oracle and the bound."""
     buyers, bounds = evaluation["buyers"], evaluation.get("bounds", {}).get("clairvoyant", {})
     rows = [
-        ("warm start", QUIET, "s", buyers.get("warmstart", {})),
-        (buyer_name(BEST_SCRIPT, evaluation["best_script"]), ORANGE, "D", buyers.get(BEST_SCRIPT, {})),
-        ("trained buyer", BLUE, "o", buyers.get("trained", {})),
-        ("best response (bound)", VERMILION, "v", bounds),
-        ("oracle (pays the cost)", GREEN, "^", buyers.get("oracle", {})),
+        ("warm start", QUIET, "s", _rewards(buyers.get("warmstart", {}))),
+        (buyer_name(BEST_SCRIPT, evaluation["best_script"]), ORANGE, "D", _rewards(buyers.get(BEST_SCRIPT, {}))),
+        ("trained buyer", BLUE, "o", _rewards(buyers.get("trained", {}))),
+        ("best response (bound)", VERMILION, "v", _rewards(bounds)),
+        ("oracle (pays the cost)", GREEN, "^", _rewards(buyers.get("oracle", {}))),
     ]
-    sellers = sorted_sellers({seller for *_, found in rows for seller in found})
+    sellers = _sellers(rows)
     if not sellers:
         return None
     words = "; ".join(
         f"against {plain(seller)}: "
-        + ", ".join(
-            f"{label} {number(found[seller]['reward']['value'])}" for label, _, _, found in rows if seller in found
-        )
+        + ", ".join(f"{label} {number(found[seller]['value'])}" for label, _, _, found in rows if seller in found)
         for seller in sellers
     )
     with drawing("headline", "Mean reward by seller", words, 1.4 + 0.62 * len(sellers)) as canvas:
-        for order, (label, colour, marker, found) in enumerate(rows):
-            here = [(place, found[seller]["reward"]) for place, seller in enumerate(sellers) if seller in found]
-            if here:
-                places = [place + (order - 2) * 0.15 for place, _ in here]
-                interval_marks(canvas.axes, places, [estimate for _, estimate in here], colour, marker, label)
-        _rows(canvas.axes, [plain(seller) for seller in sellers])
+        _draw_rows(canvas.axes, rows, sellers, 0.15)
         canvas.axes.axvline(0, color=INK, linewidth=0.8)
         canvas.axes.set_xlabel("reward (share of the zone between budget and cost)")
-        canvas.axes.figure.legend(loc="outside upper left", ncols=2)
     return canvas.picture
 
 
@@ -55,7 +49,7 @@ def paired(evaluation: dict[str, Any]) -> Picture | None:
         (f"less {buyer_name(BEST_SCRIPT, evaluation['best_script'])}", ORANGE, "D", found.get(BEST_SCRIPT, {})),
         ("less warm start", BLUE, "o", found.get("warmstart", {})),
     ]
-    sellers = sorted_sellers({seller for *_, differences in rows for seller in differences})
+    sellers = _sellers(rows)
     if not sellers:
         return None
     words = "; ".join(
@@ -65,15 +59,9 @@ def paired(evaluation: dict[str, Any]) -> Picture | None:
         if seller in differences
     )
     with drawing("paired", "Trained buyer less another, same games", words, 1.3 + 0.5 * len(sellers)) as canvas:
-        for order, (label, colour, marker, differences) in enumerate(rows):
-            here = [(place, differences[seller]) for place, seller in enumerate(sellers) if seller in differences]
-            if here:
-                places = [place + (order - 0.5) * 0.28 for place, _ in here]
-                interval_marks(canvas.axes, places, [estimate for _, estimate in here], colour, marker, label)
-        _rows(canvas.axes, [plain(seller) for seller in sellers])
+        _draw_rows(canvas.axes, rows, sellers, 0.28)
         canvas.axes.axvline(0, color=INK, linewidth=1.2)
         canvas.axes.set_xlabel("difference in mean reward")
-        canvas.axes.figure.legend(loc="outside upper left", ncols=2)
     return canvas.picture
 
 
@@ -123,12 +111,27 @@ def _one_row_each(name: str, title: str, rows: list[tuple[str, dict[str, Any]]])
     return canvas.picture
 
 
-def _rows(axes: Any, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+def _rewards(measures: dict[str, Any]) -> dict[str, Any]:
+    return {seller: found["reward"] for seller, found in measures.items()}
+
+
+def _sellers(series: list[Series]) -> list[str]:
+    return sorted_sellers({seller for *_, found in series for seller in found})
+
+
+def _draw_rows(axes: Any, series: list[Series], sellers: list[str], apart: float) -> None:
+    """Draw a row for each seller with every series' mark in it, the marks that far apart, and the legend."""
+    for order, (label, colour, marker, found) in enumerate(series):
+        here = [(place, found[seller]) for place, seller in enumerate(sellers) if seller in found]
+        if here:
+            places = [place + (order - (len(series) - 1) / 2) * apart for place, _ in here]
+            interval_marks(axes, places, [estimate for _, estimate in here], colour, marker, label)
+    axes.set_yticks(range(len(sellers)), [plain(seller) for seller in sellers])
+    axes.set_ylim(len(sellers) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
-    for place in range(1, len(names)):
+    for place in range(1, len(sellers)):
         axes.axhline(place - 0.5, color=QUIET, linewidth=0.5, alpha=0.5)
+    axes.figure.legend(loc="outside upper left", ncols=2)
 
 
 def _short(label: str) -> str:

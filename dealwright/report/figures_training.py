@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from dealwright.phases.series import HEADLINE
 from dealwright.report.drawing import (
     BLUE,
     CYCLE,
@@ -16,6 +17,7 @@ from dealwright.report.drawing import (
     VERMILION,
     Picture,
     drawing,
+    extents,
 )
 from dealwright.report.words import interval, number
 
@@ -50,14 +52,6 @@ TRAINING = (
     "entropy",
     "flat_groups",
 )
-PROBES = (
-    "first_offer_ratio",
-    "deal_rate",
-    "bargained_ratio",
-    "max_turns_rate",
-    "seller_quit_rate",
-    "argument_rate",
-)
 SMOOTH = 5
 
 
@@ -87,7 +81,7 @@ def training_curves(training: pl.DataFrame, phases: dict[str, Any] | None) -> li
 def probe_curves(phases: dict[str, Any]) -> list[Picture]:
     """Draw each headline series of the checkpoints' probe games with its interval and the phases as bands."""
     pictures = []
-    for metric in PROBES:
+    for metric in HEADLINE:
         rows = [(entry["step"], entry[metric]) for entry in phases["series"] if metric in entry]
         if not rows:
             continue
@@ -146,10 +140,8 @@ def checkpoint_rewards(selection: dict[str, Any]) -> Picture | None:
             here = [(step, reward) for step, reward in rows if (step == chosen) == selected]
             if here:
                 steps = [step for step, _ in here]
-                lows = [reward["value"] if reward["low"] is None else reward["low"] for _, reward in here]
-                highs = [reward["value"] if reward["high"] is None else reward["high"] for _, reward in here]
+                values, lows, highs = extents([reward for _, reward in here])
                 canvas.axes.vlines(steps, lows, highs, color=colour, linewidth=1.4)
-                values = [reward["value"] for _, reward in here]
                 canvas.axes.plot(
                     steps, values, color=colour, marker=marker, linestyle="none", markersize=6, label=label
                 )
