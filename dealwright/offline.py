@@ -1,4 +1,4 @@
-"""Switch off all usage reporting, and access to the model hub, in one place.
+"""Switch off all usage reporting, access to the model hub, and progress bars, in one place.
 
 Libraries read these variables when they are imported, so `import dealwright` sets them first. A value that already
 stands in the environment stays: `HF_HUB_OFFLINE=0 dealwright ...` reaches the hub. DVC's own command line does not
@@ -21,6 +21,7 @@ NO_REPORTING = {
 }
 NO_HUB = {
     "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # of downloads, and of weights that transformers loads
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
 }
@@ -37,6 +38,6 @@ def switch_off() -> None:
 
 
 def allow_hub() -> None:
-    """Let this process reach the model hub; call it before the first import of a Hugging Face library."""
+    """Let this process reach the model hub, with bars; call it before the first import of a Hugging Face library."""
     for name in NO_HUB:
         os.environ[name] = "0"

@@ -53,6 +53,7 @@ def test_importing_dealwright_sets_what_the_environment_does_not() -> None:
     "code",
     [
         "from huggingface_hub import constants as c; print(c.HF_HUB_OFFLINE and c.HF_HUB_DISABLE_TELEMETRY)",
+        "from huggingface_hub.utils import are_progress_bars_disabled as off; print(off())",
         "from datasets import config; print(config.HF_DATASETS_OFFLINE)",
         "from mlflow.telemetry.utils import is_telemetry_disabled; print(is_telemetry_disabled())",
         "from dvc.analytics import is_enabled; print(not is_enabled())",
@@ -60,13 +61,13 @@ def test_importing_dealwright_sets_what_the_environment_does_not() -> None:
         "from prefect._internal.analytics.enabled import is_telemetry_enabled; print(not is_telemetry_enabled())",
     ],
 )
-def test_the_libraries_themselves_say_that_reporting_is_off(code: str) -> None:
+def test_the_libraries_themselves_say_that_reporting_and_progress_bars_are_off(code: str) -> None:
     assert python(f"import dealwright; {code}") == "True"
 
 
 def test_the_hub_can_be_allowed_before_its_library_is_imported() -> None:
     code = "from dealwright import offline; offline.allow_hub(); from huggingface_hub import constants as c"
-    assert python(f"{code}; print(c.HF_HUB_OFFLINE)") == "False"
+    assert python(f"{code}; print(c.HF_HUB_OFFLINE, c.HF_HUB_DISABLE_PROGRESS_BARS)") == "False False"
 
 
 def test_dvc_reports_nothing_when_run_by_itself() -> None:
