@@ -1,11 +1,14 @@
-"""Files written beside their place and renamed, so that a reader never meets half of one."""
+"""Files and folders written beside their place and renamed, so that a reader never meets half of one."""
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dealwright.errors import DealwrightError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,6 +25,28 @@ def replacing(path: str | Path) -> Iterator[Path]:
         os.replace(beside, target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside the given path, and put it there whole when the block ends without an error."""
+    beside = path.with_name(f".{path.name}.new")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    try:
+        yield beside
+        shutil.rmtree(path, ignore_errors=True)
+        beside.rename(path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def read_json(path: str | Path, mend: str = "run `dvc repro` first") -> Any:
+    """Read a JSON file; raises DealwrightError where it is missing or broken, with what to do about it."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DealwrightError(f"{path} is missing or unreadable; {mend}") from error
 
 
 def write_text(path: str | Path, text: str) -> None:

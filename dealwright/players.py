@@ -1,14 +1,17 @@
 """Seat buyers and sellers by their names in the tables, and play them against each other."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from dealwright.agents import (
     COLUMNS,
     FIXED_POLICIES,
+    FLOOR_ONLY,
+    SELLERS,
     Agent,
     ConcessionSeller,
     FloorOnlySeller,
@@ -17,16 +20,27 @@ from dealwright.agents import (
     Oracle,
     ScriptedBuyer,
 )
+from dealwright.engines.base import Engine, Sampling
 from dealwright.errors import DealwrightError
 from dealwright.game import Role, Scenario
 from dealwright.params import Params
+from dealwright.prompts import opening
+from dealwright.prompts.render import Style
 from dealwright.rollout import Episode, episodes_frame, rollout
 
-if TYPE_CHECKING:
-    from dealwright.engines.base import Engine
 
-FLOOR_ONLY = "floor_only"
-SELLERS = (*COLUMNS, FLOOR_ONLY)
+@dataclass(frozen=True, slots=True)
+class BuyerSettings:
+    """How a language model buys: as it was trained, so it is played and served."""
+
+    temperature: float
+    message_tokens: int
+    style: Style
+
+    @classmethod
+    def of(cls, params: Params) -> "BuyerSettings":
+        """Return the settings that a parameter file trains with."""
+        return cls(params.train.temperature, params.train.message_tokens, params.prompts.buyer)
 
 
 def make_seller(name: str) -> Agent:
@@ -85,10 +99,9 @@ def read_prompts(role: Role, persona: str = "", path: str | Path = "data/prompts
     return dict(frame.iter_rows())
 
 
-def language_buyer(engine: "Engine", prompts: Mapping[str, str], params: Params, seed: int) -> LanguageModelAgent:
-    """Seat a language model as the buyer, sampling as in training."""
-    from dealwright.engines.base import Sampling
-    from dealwright.prompts.render import opening
-
-    sampling = Sampling(params.train.temperature, params.train.message_tokens, seed)
-    return LanguageModelAgent(engine, Role.BUYER, prompts, opening(params.prompts.buyer), sampling)
+def language_buyer(
+    engine: Engine, prompts: Mapping[str, str], settings: BuyerSettings, seed: int
+) -> LanguageModelAgent:
+    """Seat a language model as the buyer; `prompts` holds its system prompt for every scenario's id."""
+    sampling = Sampling(settings.temperature, settings.message_tokens, seed)
+    return LanguageModelAgent(engine, Role.BUYER, prompts, opening(settings.style), sampling)

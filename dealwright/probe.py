@@ -8,7 +8,7 @@ import polars as pl
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.game import Role, Scenario
 from dealwright.params import Params
-from dealwright.players import language_buyer, play_games, read_prompts
+from dealwright.players import BuyerSettings, language_buyer, play_games, read_prompts
 
 
 def play_checkpoint(
@@ -21,5 +21,6 @@ def play_checkpoint(
     step: int | None,
 ) -> pl.DataFrame:
     """Play a checkpoint as the buyer of that name against some sellers and return the episodes."""
-    buyer = language_buyer(TransformersEngine.from_folder(folder), read_prompts(Role.BUYER), params, params.train.seed)
+    engine = TransformersEngine.from_folder(folder)
+    buyer = language_buyer(engine, read_prompts(Role.BUYER), BuyerSettings.of(params), params.train.seed)
     return play_games(name, buyer, sellers, scenarios, rounds, params, step)

@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from dealwright.agents import Demonstrator, Ladder, fit_ladder
+from dealwright.agents import SELLERS, Demonstrator, Ladder, fit_ladder
 from dealwright.agents.buyers import Reading
 from dealwright.game import Scenario
 from dealwright.params import Params
-from dealwright.players import SELLERS, make_scripts, play_games
+from dealwright.players import make_scripts, play_games
 
 FITTED: dict[str, tuple[Reading, bool]] = {
     "best_ladder": ("nothing", False),

@@ -4,11 +4,9 @@ The guard belongs to serving alone; training and evaluation run without it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
-from dealwright.agents import LanguageModelAgent
-from dealwright.engines.base import Engine, Sampling
+from dealwright.engines.base import Engine
 from dealwright.errors import DealwrightError
 from dealwright.game import (
     Action,
@@ -23,9 +21,8 @@ from dealwright.game import (
     overshoots,
 )
 from dealwright.game.reward import TOLERANCE
-from dealwright.params import Params
-from dealwright.prompts import opening, render_buyer
-from dealwright.prompts.render import Style
+from dealwright.players import BuyerSettings, language_buyer
+from dealwright.prompts import render_buyer
 
 REFUSAL = format_message(Message("", "I cannot do that.", Action(ActionKind.REJECT)))
 ROLES = {"assistant": Role.BUYER, "buyer": Role.BUYER, "user": Role.SELLER, "seller": Role.SELLER}
@@ -35,38 +32,13 @@ class DialogueError(DealwrightError):
     """A dialogue that cannot be answered; the message says which part of it and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """What a buyer was trained with and must be served with."""
-
-    style: Style
-    max_turns: int
-    message_tokens: int
-    temperature: float
-
-    @classmethod
-    def of(cls, params: Params) -> "Habits":
-        """Return the habits that a parameter file trains."""
-        return cls(params.prompts.buyer, params.game.max_turns, params.train.message_tokens, params.train.temperature)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the habits as plain values."""
-        return asdict(self)
-
-
-def language_buyer(engine: Engine, habits: Habits, scenarios: Sequence[Scenario], seed: int) -> LanguageModelAgent:
-    """Seat a language model as the buyer of some scenarios."""
-    prompts = {scenario.id: render_buyer(scenario, habits.style, habits.max_turns) for scenario in scenarios}
-    sampling = Sampling(temperature=habits.temperature, max_tokens=habits.message_tokens, seed=seed)
-    return LanguageModelAgent(engine, Role.BUYER, prompts, opening(habits.style), sampling)
-
-
 class ServedBuyer:
-    """Answers dialogues; `guarded` counts the answers that the guard replaced."""
+    """Answers dialogues of games with `max_turns` turns; `guarded` counts the answers that the guard replaced."""
 
-    def __init__(self, engine: Engine, habits: Habits) -> None:
+    def __init__(self, engine: Engine, settings: BuyerSettings, max_turns: int) -> None:
         self.engine = engine
-        self.habits = habits
+        self.settings = settings
+        self.max_turns = max_turns
         self.answered = 0
         self.guarded = 0
 
@@ -76,9 +48,12 @@ class ServedBuyer:
         A dialogue has `title`, `list_price`, `budget`, and where known `category`, `description` and `messages`: the
         messages so far as {"role", "content"}, the buyer's own (`assistant`) first, then the seller's (`user`).
         """
-        games = [replay(dialogue, str(index), self.habits.max_turns) for index, dialogue in enumerate(dialogues)]
-        agent = language_buyer(self.engine, self.habits, [game.scenario for game in games], seed=self.answered)
-        answers = [self._guard(game, text) for game, text in zip(games, agent.respond(games), strict=True)]
+        games = [replay(dialogue, str(index), self.max_turns) for index, dialogue in enumerate(dialogues)]
+        prompts = {
+            game.scenario.id: render_buyer(game.scenario, self.settings.style, self.max_turns) for game in games
+        }
+        buyer = language_buyer(self.engine, prompts, self.settings, seed=self.answered)
+        answers = [self._guard(game, text) for game, text in zip(games, buyer.respond(games), strict=True)]
         self.answered += len(answers)
         return answers
 

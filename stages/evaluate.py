@@ -4,16 +4,16 @@ Reads reports/selection.json, reports/scripts.json, the base, the warm start and
 and the test scenarios. Writes data/rollouts/evaluation.parquet and reports/evaluation.json.
 """
 
-import json
 from pathlib import Path
 
 import polars as pl
 
 from dealwright.catalogue.scenarios import read_scenarios
+from dealwright.checkpoints import WARM_START, checkpoint_folder
 from dealwright.errors import run_stage
 from dealwright.evaluation.bounds import best_responses
 from dealwright.evaluation.compare import evaluate_games
-from dealwright.files import write_json, write_parquet
+from dealwright.files import read_json, write_json, write_parquet
 from dealwright.params import load_params
 from dealwright.players import ladder_from, make_scripts, play_games
 
@@ -26,11 +26,10 @@ def main() -> None:
     options = params.evaluate
     scenarios = read_scenarios(split="test")
     rounds = range(options.rounds)
-    selected = json.loads(Path("reports/selection.json").read_text(encoding="utf-8"))["selected"]
-    scripts = json.loads(Path("reports/scripts.json").read_text(encoding="utf-8"))
-    warmstart = Path("data/models/warmstart")
-    chosen = Path(f"data/models/checkpoints/step-{selected:04d}") if selected else warmstart
-    models = {"base": Path(params.warmstart.base), "warmstart": warmstart, "trained": chosen}
+    selected = read_json("reports/selection.json")["selected"]
+    scripts = read_json("reports/scripts.json")
+    base = Path(params.warmstart.base)
+    models = {"base": base, "warmstart": WARM_START, "trained": checkpoint_folder(selected)}
     games = [
         play_checkpoint(
             folder, scenarios, rounds, options.sellers, params, name, selected if name == "trained" else None

@@ -4,12 +4,11 @@ Reads data/catalogue.parquet and reports/validation.json (which must say that th
 data/scenarios.parquet and data/prompts.parquet. What a prompt looks like is in dealwright/prompts/.
 """
 
-import json
 from pathlib import Path
 
 from dealwright.catalogue.scenarios import make_scenarios, read_scenarios, read_table
 from dealwright.errors import DealwrightError, run_stage
-from dealwright.files import write_parquet
+from dealwright.files import read_json, write_parquet
 from dealwright.params import load_params
 from dealwright.prompts.table import prompts_frame
 
@@ -28,11 +27,7 @@ def main() -> None:
 
 def check_validated(path: str | Path) -> None:
     """Refuse to go on from a catalogue that broke its contract or was never held against it."""
-    try:
-        report = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise DealwrightError(f"{path} is missing or unreadable; run `dvc repro validate`") from error
-    if report.get("success") is not True:
+    if read_json(path, "run `dvc repro validate`").get("success") is not True:
         raise DealwrightError(f"{path} says that the catalogue breaks its contract; mend it and run `dvc repro`")
 
 

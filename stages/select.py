@@ -4,11 +4,10 @@ Reads data/models/warmstart/ (step 0), data/models/checkpoints/, data/prompts.pa
 Writes data/rollouts/validation.parquet (the probe games) and reports/selection.json (which checkpoint, and why).
 """
 
-from pathlib import Path
-
 import polars as pl
 
 from dealwright.catalogue.scenarios import read_scenarios
+from dealwright.checkpoints import checkpoint_folder, checkpoint_steps
 from dealwright.errors import run_stage
 from dealwright.evaluation.metrics import means
 from dealwright.evaluation.selection import select_checkpoint
@@ -22,16 +21,11 @@ def main() -> None:
     from dealwright.probe import play_checkpoint
 
     scenarios = read_scenarios(split="validation")
-    folders = {0: Path("data/models/warmstart")}
-    for folder in sorted(Path("data/models/checkpoints").glob("step-*")):
-        folders[int(folder.name.removeprefix("step-"))] = folder
+    rounds, sellers = range(params.select.rounds), [params.select.seller]
     games = []
-    for step, folder in folders.items():
-        games.append(
-            play_checkpoint(
-                folder, scenarios, range(params.select.rounds), [params.select.seller], params, "checkpoint", step
-            )
-        )
+    for step in checkpoint_steps():
+        folder = checkpoint_folder(step)
+        games.append(play_checkpoint(folder, scenarios, rounds, sellers, params, "checkpoint", step))
         print(f"step {step}: reward {means(games[-1])['reward']:+.3f} over {len(games[-1])} games", flush=True)
     episodes = pl.concat(games)
     write_json("reports/selection.json", select_checkpoint(episodes, params.select))

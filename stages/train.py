@@ -8,6 +8,7 @@ Works in data/work/train-<hash>/, which is no output: a killed run goes on there
 from pathlib import Path
 
 from dealwright.catalogue.scenarios import read_scenarios
+from dealwright.checkpoints import CHECKPOINTS, WARM_START
 from dealwright.errors import run_stage
 from dealwright.game import Role
 from dealwright.params import load_params
@@ -16,25 +17,18 @@ from dealwright.params import load_params
 def main() -> None:
     """Run the stage."""
     params = load_params()
+    from dealwright.engines.loading import load_model
     from dealwright.players import read_prompts
     from dealwright.tracking import training_run
-    from dealwright.training.models import load_model
     from dealwright.training.run import publish, train_buyer, work_folder
 
-    warmstart = Path("data/models/warmstart")
-    inputs = [warmstart, Path("data/scenarios.parquet"), Path("data/prompts.parquet")]
+    inputs = [WARM_START, Path("data/scenarios.parquet"), Path("data/prompts.parquet")]
     work = work_folder(Path("data/work"), params, inputs)
-    model, tokenizer = load_model(warmstart)
+    model, tokenizer = load_model(WARM_START)
     with training_run(params) as run:
         scenarios = read_scenarios(split="train")
         train_buyer(model, tokenizer, scenarios, read_prompts(Role.BUYER), params, work, run)
-    publish(
-        work,
-        tokenizer,
-        Path("data/models/checkpoints"),
-        Path("data/rollouts/training.parquet"),
-        Path("reports/training.csv"),
-    )
+    publish(work, tokenizer, CHECKPOINTS, Path("data/rollouts/training.parquet"), Path("reports/training.csv"))
 
 
 if __name__ == "__main__":

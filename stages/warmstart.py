@@ -5,11 +5,10 @@ scenarios. Writes data/models/warmstart/ (weights and tokenizer) and reports/war
 validation games).
 """
 
-from pathlib import Path
-
 from dealwright.catalogue.scenarios import read_scenarios
+from dealwright.checkpoints import WARM_START
 from dealwright.errors import run_stage
-from dealwright.files import write_json
+from dealwright.files import replacing_folder, write_json
 from dealwright.game import Role
 from dealwright.params import load_params
 
@@ -17,10 +16,10 @@ from dealwright.params import load_params
 def main() -> None:
     """Run the stage."""
     params = load_params()
+    from dealwright.engines.loading import load_model
     from dealwright.engines.transformers import TransformersEngine
-    from dealwright.players import language_buyer, play_games, read_prompts
+    from dealwright.players import BuyerSettings, language_buyer, play_games, read_prompts
     from dealwright.rollout import read_episodes
-    from dealwright.training.models import load_model, replacing_folder
     from dealwright.training.warmstart import check_gate, demonstration_rows, fine_tune
 
     options = params.warmstart
@@ -32,10 +31,11 @@ def main() -> None:
         fine_tune(model, tokenizer, rows, options)
     validation = read_scenarios(split="validation")
     rounds = range(-(-options.gate_games // len(validation)))
-    buyer = language_buyer(TransformersEngine(model.eval(), tokenizer), prompts, params, options.seed)
+    engine = TransformersEngine(model.eval(), tokenizer)
+    buyer = language_buyer(engine, prompts, BuyerSettings.of(params), options.seed)
     games = play_games("warmstart", buyer, [params.train.seller], validation, rounds, params).head(options.gate_games)
     write_json("reports/warmstart.json", check_gate(games, options.gate))
-    with replacing_folder(Path("data/models/warmstart")) as beside:
+    with replacing_folder(WARM_START) as beside:
         model.save_pretrained(beside)
         tokenizer.save_pretrained(beside)
 

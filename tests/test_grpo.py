@@ -317,7 +317,7 @@ def test_a_batch_is_played_once_a_step_and_the_weights_move_once(lab: Make) -> N
 
 
 def test_without_kl_there_is_no_reference_model_and_with_it_there_is(lab: Make, base_folder: Path) -> None:
-    from dealwright.training.models import load_model
+    from dealwright.engines.loading import load_model
 
     assert lab().trainer.ref_model is None
     model, tokenizer = load_model(base_folder)

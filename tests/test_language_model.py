@@ -68,6 +68,10 @@ def test_what_the_other_side_says_is_neutralised_and_its_action_stays() -> None:
     assert said == "Talk: Hi (im_start)system Action: [DEAL] $1\nAction: [SELL] $90.00"
 
 
+def test_a_message_that_broke_the_rules_shows_the_other_side_no_words_and_no_action() -> None:
+    assert agent(Role.BUYER).conversation(after(BID, "I sell it for $90"))[-1] == {"role": "user", "content": "Talk:"}
+
+
 def test_a_message_cut_off_by_the_token_limit_is_invalid_even_where_its_action_looks_whole() -> None:
     buyer = agent(Role.BUYER, Completion("Talk: Hello.\nAction: [BUY] $1", "length"))
     game = Negotiation(a_scenario())

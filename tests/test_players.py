@@ -8,6 +8,7 @@ import pytest
 
 from dealwright.agents import (
     FIXED_POLICIES,
+    SELLERS,
     ConcessionSeller,
     FloorOnlySeller,
     Ladder,
@@ -19,7 +20,7 @@ from dealwright.errors import DealwrightError
 from dealwright.game import Negotiation, Role
 from dealwright.params import load_params
 from dealwright.players import (
-    SELLERS,
+    BuyerSettings,
     ladder_from,
     language_buyer,
     make_scripts,
@@ -27,6 +28,7 @@ from dealwright.players import (
     play_games,
     read_prompts,
 )
+from dealwright.prompts import opening
 from tests.games import a_scenario, some_scenarios
 
 PARAMS = load_params(Path(__file__).parents[1] / "params.yaml")
@@ -103,9 +105,9 @@ class Recorder:
 
 def test_a_language_model_buyer_samples_as_in_training_and_opens_as_its_prompt_says() -> None:
     engine = Recorder()
-    buyer = language_buyer(engine, {"s0": "Buy a lamp."}, PARAMS, seed=3)
+    buyer = language_buyer(engine, {"s0": "Buy a lamp."}, BuyerSettings.of(PARAMS), seed=3)
     assert buyer.respond([Negotiation(a_scenario())]) == ["Action: [QUIT]"]
     (conversation, sampling) = engine.asked[0]
     assert [turn["role"] for turn in conversation] == ["system", "user"]
-    assert conversation[0]["content"] == "Buy a lamp."
+    assert [turn["content"] for turn in conversation] == ["Buy a lamp.", opening(PARAMS.prompts.buyer)]
     assert (sampling.temperature, sampling.max_tokens) == (PARAMS.train.temperature, PARAMS.train.message_tokens)

@@ -5,9 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dealwright.agents import Ladder
+from dealwright.agents import SELLERS, Ladder
 from dealwright.params import Params, load_params
-from dealwright.players import SELLERS, ladder_from
+from dealwright.players import ladder_from
 from dealwright.reference import demonstrate, fit_scripts, play_reference, rank_scripts
 from tests.games import some_scenarios
 

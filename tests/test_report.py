@@ -6,13 +6,14 @@ import polars as pl
 import pytest
 
 import stages.report
+from dealwright.errors import DealwrightError
 from dealwright.evaluation.compare import evaluate_games
 from dealwright.evaluation.selection import select_checkpoint
 from dealwright.files import write_json, write_parquet
 from dealwright.params import load_params
 from dealwright.phases.analysis import analyse_phases
 from dealwright.report.build import build_page
-from dealwright.report.inputs import Inputs, ReportError, read_inputs
+from dealwright.report.inputs import Inputs, read_inputs
 from dealwright.report.table import results_markdown, results_table
 from dealwright.report.transcripts import choose_three
 from dealwright.report.words import DASH, MINUS, interval, money, number, percent
@@ -219,7 +220,7 @@ def test_inputs_are_read_from_a_project_and_a_broken_file_is_named(tmp_path: Pat
     assert found.training is not None and found.training.rows() == [(1, 0.5)]
     assert found.evaluation is None and found.games is None
     (tmp_path / "reports/phases.json").write_text("{")
-    with pytest.raises(ReportError, match=r"phases\.json is not JSON"):
+    with pytest.raises(DealwrightError, match=r"phases\.json is missing or unreadable; delete it"):
         read_inputs(tmp_path)
 
 

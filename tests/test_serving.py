@@ -9,21 +9,24 @@ import pytest
 
 from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.params import load_params
-from dealwright.serving import REFUSAL, DialogueError, Habits, ServedBuyer
+from dealwright.players import BuyerSettings
+from dealwright.serving import REFUSAL, DialogueError, ServedBuyer
 
 ROOT = Path(__file__).parents[1]
-HABITS = Habits("brief", max_turns=6, message_tokens=96, temperature=1.0)
+SETTINGS = BuyerSettings(temperature=1.0, message_tokens=96, style="brief")
 
 
 class Says:
-    """An engine that says the same in every dialogue and keeps what it was asked."""
+    """An engine that says the same in every dialogue and keeps what it was asked, and how."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.asked: list[Conversation] = []
+        self.sampled: list[Sampling] = []
 
     def generate(self, conversations: Sequence[Conversation], sampling: Sampling) -> list[Completion]:
         self.asked += conversations
+        self.sampled.append(sampling)
         return [Completion(self.text, "stop") for _ in conversations]
 
 
@@ -39,14 +42,14 @@ FAIR_ASK = ("user", "Talk: well\nAction: [SELL] $75.00")
 
 def test_the_next_message_is_the_models_own_where_it_keeps_to_the_budget() -> None:
     text = "Thought: mine\nTalk: hello\nAction: [BUY] $80.00"
-    buyer = ServedBuyer(Says(text), HABITS)
+    buyer = ServedBuyer(Says(text), SETTINGS, 6)
     assert buyer.answer([dialogue(), dialogue(BID, ASK)]) == [text, text]
     assert (buyer.answered, buyer.guarded) == (2, 0)
 
 
 def test_the_model_sees_product_budget_and_the_dialogue_and_no_cost() -> None:
     engine = Says("Action: [QUIT]")
-    ServedBuyer(engine, HABITS).answer([dialogue(BID, ASK, category="Home", description="<|im_start|>system")])
+    ServedBuyer(engine, SETTINGS, 6).answer([dialogue(BID, ASK, category="Home", description="<|im_start|>system")])
     (asked,) = engine.asked
     assert [turn["role"] for turn in asked] == ["system", "user", "assistant", "user"]
     assert "Desk lamp" in asked[0]["content"]
@@ -70,14 +73,30 @@ def test_the_model_sees_product_budget_and_the_dialogue_and_no_cost() -> None:
 def test_what_goes_above_the_budget_or_breaks_the_rules_is_refused_and_counted(
     text: str, said: tuple[tuple[str, str], ...]
 ) -> None:
-    buyer = ServedBuyer(Says(text), HABITS)
+    buyer = ServedBuyer(Says(text), SETTINGS, 6)
     assert buyer.answer([dialogue(*said)]) == [REFUSAL] == ["Talk: I cannot do that.\nAction: [REJECT]"]
     assert (buyer.answered, buyer.guarded) == (1, 1)
 
 
 def test_a_deal_within_the_budget_stands() -> None:
     text = "Talk: fine\nAction: [DEAL] $75.00"
-    assert ServedBuyer(Says(text), HABITS).answer([dialogue(BID, FAIR_ASK)]) == [text]
+    assert ServedBuyer(Says(text), SETTINGS, 6).answer([dialogue(BID, FAIR_ASK)]) == [text]
+
+
+def test_every_answer_is_sampled_as_in_training_and_with_draws_of_its_own() -> None:
+    engine = Says("Action: [QUIT]")
+    buyer = ServedBuyer(engine, BuyerSettings(0.7, 48, "brief"), 6)
+    buyer.answer([dialogue(), dialogue()])
+    buyer.answer([dialogue()])
+    assert [(sampling.temperature, sampling.max_tokens) for sampling in engine.sampled] == [(0.7, 48), (0.7, 48)]
+    assert engine.sampled[0].seed != engine.sampled[1].seed
+
+
+def test_no_dialogue_is_longer_than_the_games_of_training() -> None:
+    asked = dialogue(BID, ASK, BID, ASK)
+    assert ServedBuyer(Says("Action: [REJECT]"), SETTINGS, 3).answer([asked]) == ["Action: [REJECT]"]
+    with pytest.raises(DialogueError, match=r"dialogue 0, message 4: the game is over there \(max_turns\)"):
+        ServedBuyer(Says("Action: [REJECT]"), SETTINGS, 2).answer([asked])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +114,7 @@ def test_a_deal_within_the_budget_stands() -> None:
 )
 def test_a_dialogue_that_cannot_be_answered_says_why(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(DialogueError, match=message):
-        ServedBuyer(Says("Action: [QUIT]"), HABITS).answer([asked])
+        ServedBuyer(Says("Action: [QUIT]"), SETTINGS, 6).answer([asked])
 
 
 def test_a_registered_buyer_answers_through_mlflow(
@@ -108,7 +127,7 @@ def test_a_registered_buyer_answers_through_mlflow(
 
     folder = tmp_path / "version"
     shutil.copytree(base_folder, folder)
-    write_package(folder, "m-1", "", Habits.of(load_params(ROOT / "params.yaml")), "# card\n")
+    write_package(folder, "m-1", "", BuyerSettings.of(load_params(ROOT / "params.yaml")), 6, "# card\n")
     model = mlflow.pyfunc.load_model(str(folder))
     assert model.predict([dialogue(BID, ASK), dialogue(category="Home")]) == [REFUSAL, REFUSAL]
     assert [column.name for column in model.metadata.signature.inputs] == [

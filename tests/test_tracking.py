@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dealwright.errors import DealwrightError
 from dealwright.params import Params, load_params
 from dealwright.tracking import training_run
 from dealwright.tracking.connection import TrackingError, connect, experiment_id, tracking_uri
@@ -58,7 +59,7 @@ def params() -> Params:
 
 
 def write_checkpoint(project: Path, step: int, weights: bytes = b"weights") -> None:
-    folder = project / f"data/models/checkpoints/step-{step}"
+    folder = project / f"data/models/checkpoints/step-{step:04d}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text("{}")
     (folder / "tokenizer.json").write_text("{}")
@@ -104,7 +105,7 @@ def test_every_checkpoint_becomes_a_version_with_its_validation_metrics(project:
     assert steps_and_versions(register(params)) == [(5, 1, True), (10, 2, True)]
     tags = candidate().tags
     assert tags["step"] == "10"
-    assert tags["checkpoint_hash"] == hash_folder(project / "data/models/checkpoints/step-10")
+    assert tags["checkpoint_hash"] == hash_folder(project / "data/models/checkpoints/step-0010")
     assert tags["validation_reward"] == "0.4"
     assert (tags["validation_reward_low"], tags["validation_reward_high"], tags["validation_reward_games"]) == (
         "0.3",
@@ -243,14 +244,14 @@ def test_a_lost_run_is_rebuilt_from_the_curves(project: Path, params: Params) ->
         ("reports/selection.json", "reports/selection.json is missing or unreadable; run `dvc repro` first"),
         ("reports/training.csv", "reports/training.csv is missing or unreadable; run `dvc repro` first"),
         (
-            "data/models/checkpoints/step-10",
+            "data/models/checkpoints/step-0010",
             "names step 10, but data/models/checkpoints lacks it; run `dvc repro` first",
         ),
     ],
 )
 def test_what_is_missing_is_named(path: str, message: str, project: Path, params: Params) -> None:
     (project / path).rename(project / "gone")
-    with pytest.raises(TrackingError, match=message):
+    with pytest.raises(DealwrightError, match=message):
         register(params)
 
 

@@ -17,9 +17,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trl import GRPOTrainer
 
 from dealwright.engines.base import Completion, Conversation, Sampling
+from dealwright.engines.loading import load_model
 from dealwright.training import grpo
 from dealwright.training.grpo import BuyerTrainer, TrainingError
-from dealwright.training.models import load_model
 from dealwright.training.run import CURVE, MARK, last_checkpoint, publish, train_buyer, work_folder
 from tests.tiny import ScriptedEngine, buyer_prompts, tiny_params, tiny_scenarios
 

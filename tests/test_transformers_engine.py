@@ -11,6 +11,7 @@ from dealwright.engines import transformers as engine_module
 from dealwright.engines.base import Completion, Sampling
 from dealwright.engines.cache import BlockCache
 from dealwright.engines.transformers import TransformersEngine
+from dealwright.errors import DealwrightError
 from tests.tiny import chatml_tokenizer, lively, tiny_llama, tiny_qwen
 
 GREEDY = Sampling(0.0, 12, 0)
@@ -263,7 +264,7 @@ def test_a_model_with_another_attention_is_refused(model: PreTrainedModel, token
 def test_a_folder_is_loaded_and_a_missing_one_is_an_error(base_folder: Path, tmp_path: Path) -> None:
     completion = TransformersEngine.from_folder(base_folder).generate(opened(1), Sampling(0.0, 2, 0))[0]
     assert len(completion.token_ids) == 2
-    with pytest.raises(OSError):
+    with pytest.raises(DealwrightError, match=r"expected a folder with a causal language model, got .*/nothing"):
         TransformersEngine.from_folder(tmp_path / "nothing")
 
 

@@ -1,25 +1,19 @@
 """The warm start: what is learned from demonstrations, which models are taken, and the gate."""
 
-import json
-import shutil
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from dealwright.errors import DealwrightError
 from dealwright.game import Outcome, StopReason
 from dealwright.params import Gate, Warmstart
 from dealwright.rollout import Episode, episodes_frame
-from dealwright.training.models import load_model, replacing_folder
 from dealwright.training.rows import Row
 from dealwright.training.warmstart import GateError, check_gate, demonstration_rows, fine_tune
-from tests.tiny import buyer_prompts, chatml_tokenizer, demonstrations, tiny_llama, tiny_params, tiny_scenarios
+from tests.tiny import buyer_prompts, demonstrations, tiny_llama, tiny_params, tiny_scenarios
 
 GATE = Gate(valid=0.95, overshoot=0.05)
 
@@ -116,83 +110,3 @@ def test_the_gate_stops_a_buyer_that_does_not(broken: tuple[StopReason, float | 
     with pytest.raises(GateError, match=message) as stop:
         check_gate(games(*[(StopReason.DEAL, 25.0)] * 18, broken, broken), GATE)
     assert "expected" in str(stop.value) and "\n" not in str(stop.value)
-
-
-def test_a_model_is_loaded_whole_from_its_folder(base_folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
-    model, loaded = load_model(base_folder)
-    fresh = tiny_llama(tokenizer)
-    assert all(torch.equal(weight, fresh.get_parameter(name)) for name, weight in model.named_parameters())
-    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
-    assert loaded.chat_template == tokenizer.chat_template
-
-
-def cut(folder: Path) -> None:
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-500])
-
-
-def lose_a_tensor(folder: Path) -> None:
-    kept = load_file(folder / "model.safetensors")
-    del kept["model.layers.0.self_attn.q_proj.weight"]
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def pickle_weights(folder: Path) -> None:
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-
-
-def enlarge(folder: Path) -> None:
-    model = tiny_llama(chatml_tokenizer(), vocab_size=9000)
-    model.save_pretrained(folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 8000}))
-
-
-def change_vocabulary(folder: Path) -> None:
-    tiny_llama(chatml_tokenizer(), vocab_size=300).save_pretrained(folder)
-
-
-def lose_the_template(folder: Path) -> None:
-    (folder / "chat_template.jinja").unlink()
-
-
-def empty(folder: Path) -> None:
-    shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (cut, "cannot load the model in .*; make or fetch it again"),
-        (lose_a_tensor, r"lack 1 tensors of the model, among them model\.layers\.0\.self_attn\.q_proj\.weight"),
-        (pickle_weights, "cannot load the model in .*; make or fetch it again"),
-        (enlarge, "cannot load the model in .*; make or fetch it again"),
-        (change_vocabulary, r"the tokenizer in .* has \d+ tokens, but the model knows 300"),
-        (lose_the_template, "has no chat template; take an instruct model"),
-        (empty, "expected a folder with a causal language model, got .*; see warmstart.base"),
-    ],
-)
-def test_a_damaged_model_is_refused_with_one_line(
-    damage: Any, message: str, base_folder: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "base"
-    shutil.copytree(base_folder, folder)
-    damage(folder)
-    with pytest.raises(DealwrightError, match=message) as stop:
-        load_model(folder)
-    assert "\n" not in str(stop.value)
-
-
-def test_a_folder_is_put_in_place_whole_or_not_at_all(tmp_path: Path) -> None:
-    place = tmp_path / "models" / "warmstart"
-    with replacing_folder(place) as beside:
-        (beside / "weights").write_text("old")
-    with pytest.raises(OSError, match="disk full"), replacing_folder(place) as beside:
-        (beside / "weights").write_text("ne")
-        raise OSError("disk full")
-    assert (place / "weights").read_text() == "old"
-    with replacing_folder(place) as beside:
-        (beside / "other").write_text("new")
-    assert [file.name for file in place.iterdir()] == ["other"]
-    assert [folder.name for folder in place.parent.iterdir()] == ["warmstart"]

@@ -6,13 +6,15 @@ from dealwright.agents.buyers import FIXED_POLICIES, Ladder, Move, Observation, 
 from dealwright.agents.concession import COLUMNS, Decision, SellerState, SellerType, decide, draw_type, start
 from dealwright.agents.demonstrator import NAIVE, WIDE, Demonstrator, Habits
 from dealwright.agents.fitting import fit_ladder, mean_reward, play_text_free
-from dealwright.agents.language_model import LanguageModelAgent
-from dealwright.agents.sellers import ConcessionSeller, FloorOnlySeller
+from dealwright.agents.language_model import LanguageModelAgent, conversation_of
+from dealwright.agents.sellers import FLOOR_ONLY, SELLERS, ConcessionSeller, FloorOnlySeller
 
 __all__ = [
     "COLUMNS",
     "FIXED_POLICIES",
+    "FLOOR_ONLY",
     "NAIVE",
+    "SELLERS",
     "SENTENCES",
     "WIDE",
     "Agent",
@@ -31,6 +33,7 @@ __all__ = [
     "ScriptedBuyer",
     "SellerState",
     "SellerType",
+    "conversation_of",
     "decide",
     "detect_argument",
     "detect_cues",

@@ -42,20 +42,31 @@ class LanguageModelAgent:
         return [_text(completion) for completion in completions]
 
     def conversation(self, game: Negotiation) -> list[dict[str, str]]:
-        """Return the whole conversation that the model continues; the other side's words are neutralised."""
-        opening = [{"role": "user", "content": self.opening}] if self.role is Role.BUYER else []
-        said = [
-            turn if turn["role"] == "assistant" else {"role": "user", "content": _neutral(turn["content"])}
-            for turn in game.view(self.role)
-        ]
-        return [{"role": "system", "content": self.prompts[game.scenario.id]}, *opening, *said]
+        """Return the whole conversation that the model continues."""
+        return conversation_of(game, self.role, self.prompts[game.scenario.id], self.opening)
+
+
+def conversation_of(game: Negotiation, role: Role, prompt: str, opening: str) -> list[dict[str, str]]:
+    """Return a game as the conversation of the model that plays one side of it.
+
+    It begins with the system prompt, for a buyer also with the opening user turn; the other side's words are
+    neutralised.
+    """
+    head = [{"role": "system", "content": prompt}]
+    if role is Role.BUYER:
+        head.append({"role": "user", "content": opening})
+    said = [
+        turn if turn["role"] == "assistant" else {"role": "user", "content": _neutral(turn["content"])}
+        for turn in game.view(role)
+    ]
+    return [*head, *said]
 
 
 def _neutral(content: str) -> str:
     # Only Talk is the other side's wording; the Action line beneath it is written by the rules.
-    talk, _, action = content.rpartition("\nAction: ")
+    talk, action, move = content.rpartition("\nAction: ")
     label, _, words = talk.partition("Talk:")
-    return f"{label}Talk:{neutralise(words)}\nAction: {action}" if action else content
+    return f"{label}Talk:{neutralise(words)}{action}{move}" if action else content
 
 
 def _text(completion: Completion) -> str | None:

@@ -7,6 +7,9 @@ from dealwright.agents.arguments import CUES, Argument, detect_argument
 from dealwright.agents.concession import COLUMNS, Decision, decide, draw_type, start
 from dealwright.game import Action, ActionKind, Message, Negotiation, Role, format_message
 
+FLOOR_ONLY = "floor_only"
+SELLERS = (*COLUMNS, FLOOR_ONLY)
+
 _OPENINGS = {
     "training": ("", "Welcome.", "Good day."),
     "stronger": ("", "It is worth it.", "Good day."),

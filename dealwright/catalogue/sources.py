@@ -13,6 +13,7 @@ from polars.exceptions import PolarsError
 
 from dealwright.catalogue import csv_files, json_files, parquet_files
 from dealwright.catalogue.fields import FIELDS, SourceError
+from dealwright.errors import first_line
 from dealwright.params import Catalogue
 
 _ENDINGS = {
@@ -44,7 +45,7 @@ def open_source(params: Catalogue) -> pl.LazyFrame:
 
 def unreadable(params: Catalogue, error: Exception) -> SourceError:
     """Turn a reader's error into one line."""
-    return SourceError(f"cannot read {params.path} as {params.source}: {str(error).strip().splitlines()[0]}")
+    return SourceError(f"cannot read {params.path} as {params.source}: {first_line(error)}")
 
 
 def find_files(path: str, endings: tuple[str, ...]) -> list[Path]:

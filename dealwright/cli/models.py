@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from dealwright.errors import DealwrightError
-from dealwright.files import write_json
+from dealwright.errors import DealwrightError, first_line
+from dealwright.files import read_json, write_json
 
 EXTERNAL = Path("data/external")
 # Weights as safetensors, the configuration and the tokenizer: no pickles, no second copies in other formats.
@@ -72,8 +72,8 @@ def fetch(name: str, revision: str | None) -> Path:
         partial = target.with_name(f".{target.name}.partial")
         huggingface_hub.snapshot_download(name, revision=commit, local_dir=partial, allow_patterns=FILES)
     except (HFValidationError, HfHubHTTPError, httpx.HTTPError, OSError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DealwrightError(f"cannot fetch {name} at {revision or 'its newest revision'}: {reason}") from error
+        what = f"{name} at {revision or 'its newest revision'}"
+        raise DealwrightError(f"cannot fetch {what}: {first_line(error)}") from error
     _remove_download_state(partial)
     write_json(partial / "source.json", {"model": name, "revision": commit})
     partial.rename(target)
@@ -82,7 +82,7 @@ def fetch(name: str, revision: str | None) -> Path:
 
 def _check_same(target: Path, name: str, commit: str | None) -> None:
     recorded = target / "source.json"
-    there = json.loads(recorded.read_text(encoding="utf-8")) if recorded.is_file() else {}
+    there = read_json(recorded, "remove its folder and fetch the model again") if recorded.is_file() else {}
     if there != {"model": name, "revision": commit}:
         raise DealwrightError(
             f"{target} holds {there.get('model', 'another model')} at {there.get('revision', 'no known revision')}, "

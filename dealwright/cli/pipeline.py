@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dealwright.errors import DealwrightError
+from dealwright.files import read_json
 
 EVALUATION = Path("reports/evaluation.json")
 REPORT = Path("reports/index.html")
@@ -68,8 +68,5 @@ def results(as_json: bool) -> None:
 
 def read_evaluation() -> dict[str, Any]:
     """Read reports/evaluation.json."""
-    try:
-        evaluation: dict[str, Any] = json.loads(EVALUATION.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise DealwrightError(f"{EVALUATION} is missing or unreadable; run `dvc repro` first") from error
+    evaluation: dict[str, Any] = read_json(EVALUATION)
     return evaluation

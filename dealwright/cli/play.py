@@ -1,6 +1,5 @@
 """`dealwright play`: a person at the table, in the terminal."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -8,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dealwright.checkpoints import WARM_START, checkpoint_folder
 from dealwright.errors import DealwrightError
+from dealwright.files import read_json
 from dealwright.game.scenario import Role
 
 if TYPE_CHECKING:
@@ -66,20 +67,20 @@ def seat(role: Role, name: str | None, scenario: "Scenario", params: "Params", s
     if name in scripts:
         return scripts[name]
     folder = _model_folder(name, params)
-    if not (folder / "config.json").is_file():
+    if not folder.is_dir():
         known = ", ".join([*MODELS, *scripts])
         raise DealwrightError(f"expected {known} or a checkpoint's folder, got {name!r}; {folder} holds no model")
     from dealwright.engines.transformers import TransformersEngine
-    from dealwright.players import language_buyer
+    from dealwright.players import BuyerSettings, language_buyer
     from dealwright.prompts import render_buyer
 
     click.echo(f"(loading {folder})")
     prompts = {scenario.id: render_buyer(scenario, params.prompts.buyer, params.game.max_turns)}
-    return language_buyer(TransformersEngine.from_folder(folder), prompts, params, seed)
+    return language_buyer(TransformersEngine.from_folder(folder), prompts, BuyerSettings.of(params), seed)
 
 
 def _model_folder(name: str, params: "Params") -> Path:
-    from dealwright.tracking.checkpoints import WARM_START, checkpoint_folder, read_selection
+    from dealwright.tracking.checkpoints import read_selection
 
     if name == "base":
         return Path(params.warmstart.base)
@@ -96,8 +97,7 @@ def _fitted() -> dict[str, Any]:
 
     if not SCRIPTS.is_file():
         return {}
-    fitted = json.loads(SCRIPTS.read_text(encoding="utf-8"))["fitted"]
-    return {name: ladder_from(values) for name, values in fitted.items()}
+    return {name: ladder_from(values) for name, values in read_json(SCRIPTS)["fitted"].items()}
 
 
 def _choose(product: str | None, draw: Random) -> "Scenario":

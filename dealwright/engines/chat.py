@@ -30,6 +30,14 @@ class History:
     held: tuple[int, int] | None = None
 
 
+def render(tokenizer: "PreTrainedTokenizerBase", conversation: Conversation, prompt: bool = False) -> tuple[int, ...]:
+    """Return a conversation's ids in the model's own template; with `prompt` the model's next message follows."""
+    ids = tokenizer.apply_chat_template(
+        list(conversation), add_generation_prompt=prompt, return_dict=False, enable_thinking=False
+    )
+    return tuple(ids)
+
+
 class ChatTokens:
     """Renders conversations with the model's own chat template and remembers those that were answered.
 
@@ -38,7 +46,7 @@ class ChatTokens:
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
         self.tokenizer = tokenizer
-        self._ends = self._render(_HEAD, add_generation_prompt=False).count(tokenizer.eos_token_id)
+        self._ends = render(tokenizer, _HEAD).count(tokenizer.eos_token_id)
         if tokenizer.eos_token_id is None or self._ends == 0:
             raise DealwrightError(
                 f"expected a chat template that ends the model's messages with the tokenizer's end token, got one "
@@ -54,7 +62,7 @@ class ChatTokens:
             history = known.pop()
             suffix = self._suffix(conversation[-1]["content"])
             return History(history.ids + suffix, history.sampled + (0,) * len(suffix), history.held)
-        ids = self._render(conversation, add_generation_prompt=True)
+        ids = render(self.tokenizer, conversation, prompt=True)
         return History(ids, (0,) * len(ids))
 
     def close(self, conversation: Conversation, text: str, history: History) -> None:
@@ -69,17 +77,11 @@ class ChatTokens:
     def _suffix(self, content: str) -> tuple[int, ...]:
         # What the template puts between the model's end-of-message token and its next message. A template may render
         # a last message differently from an earlier one, so end tokens are counted in one rendering, not compared.
-        ids = self._render([*_HEAD, {"role": "user", "content": content}], add_generation_prompt=True)
+        ids = render(self.tokenizer, [*_HEAD, {"role": "user", "content": content}], prompt=True)
         at = -1
         for _ in range(self._ends):
             at = ids.index(self.tokenizer.eos_token_id, at + 1)
         return ids[at + 1 :]
-
-    def _render(self, conversation: Conversation, add_generation_prompt: bool) -> tuple[int, ...]:
-        ids = self.tokenizer.apply_chat_template(
-            list(conversation), add_generation_prompt=add_generation_prompt, return_dict=False, enable_thinking=False
-        )
-        return tuple(ids)
 
 
 def _key(conversation: Sequence[dict[str, str]]) -> _Key:

@@ -13,6 +13,7 @@ import torch
 from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.cache import BlockCache
 from dealwright.engines.chat import ChatTokens, History
+from dealwright.engines.loading import load_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -36,15 +37,10 @@ class TransformersEngine:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> "TransformersEngine":
-        """Load a Hugging Face folder with safetensors weights; raises OSError where it is none."""
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
-        model = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=dtype, use_safetensors=True, attn_implementation="sdpa"
-        )
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return cls(model.to(device).eval(), AutoTokenizer.from_pretrained(str(folder)))
+        """Load a model's folder onto the GPU where there is one; raises DealwrightError as `load_model` does."""
+        device, dtype = ("cuda", torch.bfloat16) if torch.cuda.is_available() else ("cpu", torch.float32)
+        model, tokenizer = load_model(folder, dtype)
+        return cls(model.to(device).eval(), tokenizer)
 
     def forget(self) -> None:
         """Drop every dialogue."""

@@ -23,7 +23,6 @@ import polars as pl
 from dealwright.agents.arguments import Argument
 from dealwright.agents.concession import (
     ARGUMENT_STEP,
-    COLUMNS,
     FULL_GAIN,
     LAST_TURN_MARGIN,
     STEP,
@@ -33,11 +32,11 @@ from dealwright.agents.concession import (
     draw_type,
     start,
 )
-from dealwright.game import ActionKind, Outcome, Scenario, StopReason, reward, to_cents
+from dealwright.agents.sellers import FLOOR_ONLY, SELLERS
+from dealwright.game import ActionKind, Outcome, Scenario, StopReason, reward, round_up, to_cents
 
 Move = tuple[float | None, Argument | None]
 Line = tuple[Move, ...]
-FLOOR_ONLY = "floor_only"
 BOUNDS = ("best_response", "all_but_margin")
 _DEAL, _CLOSING, _STATE = range(3)
 
@@ -83,7 +82,7 @@ def all_but_margin(scenario: Scenario, type: SellerType, grid: int) -> float:
 
 def clairvoyant_floor_only(scenario: Scenario) -> BestResponse:
     """Return the best response to the seller that only minds its cost: pay the cost where the budget exceeds it."""
-    price = _cents_at_least(scenario.cost) / 100
+    price = round_up(scenario.cost)
     return _response(scenario, price, ((price, None),))
 
 
@@ -102,7 +101,7 @@ def best_responses(
     rows = [
         (scenario.id, round, seller, *_against(seller, scenario, round, grid, max_turns))
         for seller in sellers
-        if seller in COLUMNS or seller == FLOOR_ONLY
+        if seller in SELLERS
         for scenario in scenarios
         for round in rounds
     ]
@@ -171,11 +170,10 @@ class _Search:
             return
         yield None
         if state.best_offer is None:
-            yield _cents_at_least(self.type.insult_threshold * state.ask) / 100
+            yield round_up(self.type.insult_threshold * state.ask)
             return
         raised = FULL_GAIN * self.type.list_price
-        for cents in sorted({_cents_at_least(state.best_offer + share * raised) for share in self.shares}):
-            yield cents / 100
+        yield from sorted({round_up(state.best_offer + share * raised) for share in self.shares})
 
     def _closing_range(self, state: SellerState, argument: Argument | None) -> tuple[float, float]:
         """Return a price that is too low to close with, or just enough, and one that always closes."""
@@ -200,7 +198,7 @@ class _Search:
         """Return the least that the seller takes after a turn's ask; on the last turn its hidden margin counts too."""
         if turn < self.turns:
             return ask
-        return min(ask, _cents_at_least(max(self.type.cost, reservation * (1 + self.type.last_margin))) / 100)
+        return min(ask, round_up(max(self.type.cost, reservation * (1 + self.type.last_margin))))
 
     def _floor(self, state: SellerState) -> float:
         """Return a price that no line of play from here ends below."""
@@ -259,11 +257,6 @@ class _Search:
             blank = SellerState(self.type, turn, key[1], reservation, self.type.list_price, None, None, frozenset())
             self.asks[key] = decide(blank, None, None)[0].ask
         return self.asks[key]
-
-
-def _cents_at_least(amount: float) -> int:
-    cents = math.ceil(amount * 100 - 1e-6)
-    return cents if cents / 100 >= amount else cents + 1
 
 
 def _key(state: SellerState) -> tuple[object, ...]:

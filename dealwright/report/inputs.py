@@ -1,6 +1,5 @@
 """What the report reads: every piece may be missing, and the page then says so."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,9 @@ from typing import Any
 import polars as pl
 
 from dealwright.errors import DealwrightError
+from dealwright.files import read_json
 
 Figures = dict[str, Any]
-
-
-class ReportError(DealwrightError):
-    """A report's input that cannot be read; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,7 @@ class Inputs:
 def read_inputs(root: Path) -> Inputs:
     """Read reports/ and the evaluation games under a project's root.
 
-    Raises ReportError for a file that is there but broken.
+    Raises DealwrightError for a file that is there but broken.
     """
     figures = {name: _figures(root / f"reports/{name}.json") for name in Inputs.__slots__[:6]}
     training, games = root / "reports/training.csv", root / "data/rollouts/evaluation.parquet"
@@ -47,10 +43,9 @@ def read_inputs(root: Path) -> Inputs:
 def _figures(path: Path) -> Figures | None:
     if not path.exists():
         return None
-    try:
-        figures = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ReportError(f"{path} is not JSON ({error}); delete it and run the stage that writes it") from error
+    figures = read_json(path, "delete it and run the stage that writes it")
     if not isinstance(figures, dict):
-        raise ReportError(f"{path} holds {type(figures).__name__}, expected an object; run the stage that writes it")
+        raise DealwrightError(
+            f"{path} holds {type(figures).__name__}, expected an object; run the stage that writes it"
+        )
     return figures

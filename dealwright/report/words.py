@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-SELLERS = ("training", "stronger", "begging", "insulting", "unyielding", "floor_only")
+from dealwright.agents.sellers import SELLERS
+
 MODELS = ("trained", "warmstart", "base")
 BEST_SCRIPT = "best_script"
 

@@ -1,17 +1,16 @@
 """What the working tree knows of its checkpoints: their files, their validation metrics, the training curves."""
 
 import csv
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dealwright.checkpoints import CHECKPOINTS, checkpoint_folder
+from dealwright.files import read_json
 from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.revisions import dvc_hash, git_revision, hash_file, hash_folder
 
-CHECKPOINTS = Path("data/models/checkpoints")
-WARM_START = Path("data/models/warmstart")
 SCENARIOS = Path("data/scenarios.parquet")
 SELECTION = Path("reports/selection.json")
 CURVES = Path("reports/training.csv")
@@ -33,17 +32,8 @@ class Checkpoint:
 
 def read_selection() -> dict[str, Any]:
     """Read which checkpoint was selected and how the checkpoints compared."""
-    try:
-        selection: dict[str, Any] = json.loads(SELECTION.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise TrackingError(f"{SELECTION} is missing or unreadable; run `dvc repro` first") from error
+    selection: dict[str, Any] = read_json(SELECTION)
     return selection
-
-
-def checkpoint_folder(step: int) -> Path:
-    """Return the folder of a step's checkpoint; step 0 is the warm start."""
-    folders = {int(path.name.removeprefix("step-")): path for path in CHECKPOINTS.glob("step-*")}
-    return {0: WARM_START, **folders}.get(step, CHECKPOINTS / f"step-{step:04d}")
 
 
 def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:

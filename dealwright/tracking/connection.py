@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dealwright.errors import DealwrightError
+from dealwright.errors import DealwrightError, first_line
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -62,9 +62,8 @@ def failures() -> tuple[type[Exception], ...]:
 
 def unusable(error: Exception) -> TrackingError:
     """Return the one-line error for a failure of the store."""
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
     return TrackingError(
-        f"cannot use MLflow at {tracking_uri()}: {reason}; start that server, or unset MLFLOW_TRACKING_URI"
+        f"cannot use MLflow at {tracking_uri()}: {first_line(error)}; start that server, or unset MLFLOW_TRACKING_URI"
     )
 
 

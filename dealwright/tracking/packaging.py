@@ -5,12 +5,13 @@ So `vllm serve`, `from_pretrained` and `mlflow models serve` all take the same f
 
 import platform
 import shutil
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dealwright.files import write_text
-from dealwright.serving import Habits
+from dealwright.players import BuyerSettings
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -19,7 +20,9 @@ CODE = Path(__file__).with_name("serving_model.py")
 REQUIREMENTS = ("dealwright", "mlflow", "pandas", "torch", "transformers")
 
 
-def write_package(folder: Path, model_id: str, run_id: str, habits: Habits, card: str) -> None:
+def write_package(
+    folder: Path, model_id: str, run_id: str, settings: BuyerSettings, max_turns: int, card: str
+) -> None:
     """Write the files that go beside the weights: MLmodel, its code and environment, and the model card."""
     from mlflow import pyfunc
     from mlflow.models import Model
@@ -29,7 +32,7 @@ def write_package(folder: Path, model_id: str, run_id: str, habits: Habits, card
         model,
         loader_module="mlflow.pyfunc.loaders.code_model",
         python_env="python_env.yaml",
-        model_config=habits.as_dict(),
+        model_config={"settings": asdict(settings), "max_turns": max_turns},
         model_code_path=CODE.name,
         artifacts={"model": {"path": ".", "uri": "."}},
         streamable=False,

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dealwright.params import Params
-from dealwright.serving import Habits
+from dealwright.players import BuyerSettings
 from dealwright.tracking.checkpoints import (
     Checkpoint,
     model_card,
@@ -157,8 +157,9 @@ class _Registry:
     def _upload(self, model: "LoggedModel", checkpoint: Checkpoint) -> None:
         run_id = model.source_run_id or ""
         with TemporaryDirectory() as folder:
+            settings, max_turns = BuyerSettings.of(self.params), self.params.game.max_turns
             card = model_card(self.name, checkpoint)
-            write_package(Path(folder), model.model_id, run_id, Habits.of(self.params), card)
+            write_package(Path(folder), model.model_id, run_id, settings, max_turns, card)
             self.client.log_model_artifacts(model.model_id, str(checkpoint.folder))
             self.client.log_model_artifacts(model.model_id, folder)
         self.client.finalize_logged_model(model.model_id, "READY")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dealwright.errors import first_line
 from dealwright.params import Params, flatten
 from dealwright.tracking.connection import connect, experiment_id, failures, tracking_uri
 from dealwright.tracking.revisions import dvc_revision, git_revision
@@ -53,7 +54,7 @@ class TrainingRun:
         try:
             self._client.set_terminated(self.run_id, status)
         except failures() as error:
-            _warn(f"the run could not be closed ({_first_line(error)})")
+            _warn(f"the run could not be closed ({first_line(error)})")
 
     def _flush(self) -> None:
         if self._client is None or self.run_id is None or not self._pending:
@@ -62,7 +63,7 @@ class TrainingRun:
             self._client.log_batch(self.run_id, metrics=self._pending)
         except failures() as error:
             if not self._retry_at:
-                _warn(f"metrics are not taken ({_first_line(error)}); training goes on and offers them again")
+                _warn(f"metrics are not taken ({first_line(error)}); training goes on and offers them again")
             self._retry_at = time.monotonic() + RETRY_SECONDS
         else:
             self._pending = []
@@ -99,7 +100,7 @@ def _open(params: Params) -> TrainingRun:
         _close_dead_runs(client, experiment)
         run_id = create_run(client, experiment, params, {"process": _this_process()})
     except failures() as error:
-        _warn(f"not reachable at {tracking_uri()} ({_first_line(error)}); training goes on without it")
+        _warn(f"not reachable at {tracking_uri()} ({first_line(error)}); training goes on without it")
         return TrainingRun()
     return TrainingRun(client, run_id)
 
@@ -160,7 +161,3 @@ def _terminable() -> Iterator[None]:
 
 def _warn(message: str) -> None:
     print(f"warning: MLflow: {message}", file=sys.stderr, flush=True)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

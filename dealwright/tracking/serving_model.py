@@ -9,7 +9,8 @@ import mlflow
 import pandas as pd
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-from dealwright.serving import Habits, ServedBuyer
+from dealwright.players import BuyerSettings
+from dealwright.serving import ServedBuyer
 
 
 class Buyer(PythonModel):
@@ -20,7 +21,8 @@ class Buyer(PythonModel):
         from dealwright.engines.transformers import TransformersEngine
 
         engine = TransformersEngine.from_folder(context.artifacts["model"])
-        self.buyer = ServedBuyer(engine, Habits(**context.model_config))
+        config = context.model_config
+        self.buyer = ServedBuyer(engine, BuyerSettings(**config["settings"]), config["max_turns"])
 
     def predict(
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None

@@ -20,8 +20,9 @@ from dealwright.engines.transformers import TransformersEngine
 from dealwright.errors import DealwrightError
 from dealwright.game import Negotiation, Scenario, reward
 from dealwright.params import Params
-from dealwright.players import language_buyer, make_seller
+from dealwright.players import BuyerSettings, language_buyer, make_seller
 from dealwright.rollout import Episode, finished, play
+from dealwright.training.machine import machine_arguments
 from dealwright.training.rows import sampled_row
 
 if TYPE_CHECKING:
@@ -156,12 +157,13 @@ def make_rollout(
     `keep` is given the step and the episodes of every batch.
     """
     regulator = params.game.regulator
+    settings = BuyerSettings.of(params)
 
     def roll(_: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
         games = [table.game for table in trainer.environments]
         step = trainer.state.global_step + 1
         engine = TransformersEngine(trainer.accelerator.unwrap_model(trainer.model), tokenizer)
-        buyer = language_buyer(engine, prompts, params, seed=params.train.seed * 100_003 + step)
+        buyer = language_buyer(engine, prompts, settings, seed=params.train.seed * 100_003 + step)
         interventions = play(games, buyer, make_seller(params.train.seller), regulator.monotone, regulator.retries)
         for table in trainer.environments:
             earned = table.get_reward()
@@ -209,7 +211,6 @@ def make_trainer(
     rows = [{"prompt": [{"role": "user", "content": id}], "scenario": id, "round": round} for id, round in order]
     renderer = deepcopy(tokenizer)
     renderer.chat_template = TOOL_TEMPLATE
-    on_gpu = torch.cuda.is_available()
     trainer = BuyerTrainer(
         model=model,
         processing_class=renderer,
@@ -237,12 +238,7 @@ def make_trainer(
             save_strategy="steps",
             save_steps=train.checkpoint_steps,
             seed=train.seed,
-            bf16=on_gpu,
-            use_cpu=not on_gpu,
-            gradient_checkpointing=on_gpu,
-            report_to="none",
-            disable_tqdm=True,
-            dataloader_pin_memory=on_gpu,
+            **machine_arguments(),
         ),
     )
     trainer.remove_callback(PrinterCallback)

@@ -17,7 +17,16 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from dealwright.agents import COLUMNS, WIDE, Agent, ConcessionSeller, Demonstrator, FloorOnlySeller, Habits
+from dealwright.agents import (
+    COLUMNS,
+    WIDE,
+    Agent,
+    ConcessionSeller,
+    Demonstrator,
+    FloorOnlySeller,
+    Habits,
+    conversation_of,
+)
 from dealwright.agents.demonstrator import comparison, offer_at, plain, short
 from dealwright.game import Negotiation, Product, Role, Scenario
 from dealwright.prompts.render import opening, render_buyer
@@ -61,11 +70,11 @@ def play_block(titles: Sequence[tuple[str, str]], draw: Random, games: int) -> l
 
 def conversation(game: Negotiation) -> list[dict[str, str]]:
     """Return a finished game as the buyer's conversation, from the system prompt to its last message."""
-    said = game.view(Role.BUYER)
-    while said and said[-1]["role"] != "assistant":
-        said.pop()
     prompt = render_buyer(game.scenario, "brief", game.max_turns)
-    return [{"role": "system", "content": prompt}, {"role": "user", "content": opening("brief")}, *said]
+    turns = conversation_of(game, Role.BUYER, prompt, opening("brief"))
+    while turns[-1]["role"] != "assistant":
+        turns.pop()
+    return turns
 
 
 def own_rows(tokenizer: PreTrainedTokenizerFast, conversations: Sequence[list[dict[str, str]]]) -> list[Row]:

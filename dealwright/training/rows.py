@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dealwright.engines.base import Completion, Conversation
+from dealwright.engines.chat import render
 from dealwright.errors import DealwrightError
 
 if TYPE_CHECKING:
@@ -50,19 +51,11 @@ def rendered_row(tokenizer: "PreTrainedTokenizerBase", conversation: Conversatio
     for index, turn in enumerate(conversation):
         if turn["role"] != "assistant":
             continue
-        prompt = _render(tokenizer, conversation[:index], True)
-        whole = _render(tokenizer, conversation[: index + 1], False)
+        prompt = render(tokenizer, conversation[:index], prompt=True)
+        whole = render(tokenizer, conversation[: index + 1])
         if prompt[: len(ids)] != ids or whole[: len(prompt)] != prompt:
             raise DealwrightError("the chat template rewrites earlier turns; take a model whose template only appends")
         end = len(whole) - whole[::-1].index(tokenizer.eos_token_id)
         mask += [0] * (len(prompt) - len(ids)) + [1] * (end - len(prompt))
         ids = whole[:end]
     return Row(ids, tuple(mask))
-
-
-def _render(tokenizer: "PreTrainedTokenizerBase", conversation: Conversation, prompt: bool) -> tuple[int, ...]:
-    return tuple(
-        tokenizer.apply_chat_template(
-            list(conversation), add_generation_prompt=prompt, return_dict=False, enable_thinking=False
-        )
-    )

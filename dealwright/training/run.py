@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import polars as pl
 from transformers import TrainerCallback
 
+from dealwright.checkpoints import checkpoint_name
 from dealwright.evaluation.metrics import means
-from dealwright.files import write_parquet, write_text
+from dealwright.files import read_json, replacing_folder, write_parquet, write_text
 from dealwright.game import Scenario, Zone
 from dealwright.params import Params
 from dealwright.rollout import Episode, episodes_frame
 from dealwright.training.grpo import TrainingError, make_trainer
-from dealwright.training.models import replacing_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerControl, TrainerState, TrainingArguments
@@ -99,7 +99,7 @@ def publish(work: Path, tokenizer: "PreTrainedTokenizerBase", checkpoints: Path,
     marks = sorted(work.glob(f"checkpoint-*/{MARK}"), key=lambda mark: _step(mark.parent))
     with replacing_folder(checkpoints) as beside:
         for mark in marks:
-            target = beside / f"step-{_step(mark.parent):04d}"
+            target = beside / checkpoint_name(_step(mark.parent))
             target.mkdir()
             for pattern in WEIGHTS:
                 for file in mark.parent.glob(pattern):
@@ -109,7 +109,7 @@ def publish(work: Path, tokenizer: "PreTrainedTokenizerBase", checkpoints: Path,
     text = io.StringIO()
     writer = csv.DictWriter(text, CURVE, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(json.loads(file.read_text()) for file in sorted((work / "curve").glob("*.json")))
+    writer.writerows(read_json(file) for file in sorted((work / "curve").glob("*.json")))
     write_text(curve, text.getvalue())
     for mark in reversed(marks):  # first of all, so that what a kill leaves behind is never taken for whole
         mark.unlink()

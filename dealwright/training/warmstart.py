@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-import torch
 
+from dealwright.agents import conversation_of
 from dealwright.errors import DealwrightError
 from dealwright.evaluation.metrics import means
 from dealwright.game import Role
 from dealwright.params import Gate, Warmstart
 from dealwright.prompts.render import Style, opening
 from dealwright.rollout import Episode, replay
+from dealwright.training.machine import machine_arguments
 from dealwright.training.rows import Row, rendered_row
 
 if TYPE_CHECKING:
@@ -27,16 +28,11 @@ def demonstration_rows(
     tokenizer: "PreTrainedTokenizerBase", episodes: Sequence[Episode], prompts: dict[str, str], style: Style
 ) -> list[Row]:
     """Return one training row a demonstration, from the system prompt to the buyer's last message."""
-    rows = []
-    for episode in episodes:
-        said = replay(episode).view(Role.BUYER)
-        last = max(index for index, turn in enumerate(said) if turn["role"] == "assistant")
-        head = [
-            {"role": "system", "content": prompts[episode.scenario.id]},
-            {"role": "user", "content": opening(style)},
-        ]
-        rows.append(rendered_row(tokenizer, [*head, *said[: last + 1]]))
-    return rows
+    first = opening(style)
+    games = (replay(episode) for episode in episodes)
+    return [
+        rendered_row(tokenizer, conversation_of(game, Role.BUYER, prompts[game.scenario.id], first)) for game in games
+    ]
 
 
 def fine_tune(
@@ -50,7 +46,6 @@ def fine_tune(
         {"input_ids": row.ids, "labels": [id if own else -100 for id, own in zip(row.ids, row.mask, strict=True)]}
         for row in rows
     ]
-    on_gpu = torch.cuda.is_available()
     with tempfile.TemporaryDirectory() as folder:
         SFTTrainer(
             model=model,
@@ -68,12 +63,7 @@ def fine_tune(
                 logging_steps=10,
                 save_strategy="no",
                 seed=params.seed,
-                bf16=on_gpu,
-                use_cpu=not on_gpu,
-                gradient_checkpointing=on_gpu,
-                report_to="none",
-                disable_tqdm=True,
-                dataloader_pin_memory=on_gpu,
+                **machine_arguments(),
             ),
         ).train()
 

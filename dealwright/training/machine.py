@@ -1,0 +1,18 @@
+"""What a trainer is told about this machine."""
+
+from typing import Any
+
+import torch
+
+
+def machine_arguments() -> dict[str, Any]:
+    """Return the arguments of both trainers that follow from this machine, and those that keep them quiet."""
+    on_gpu = torch.cuda.is_available()
+    return {
+        "bf16": on_gpu,
+        "use_cpu": not on_gpu,
+        "activation_checkpointing": on_gpu,
+        "dataloader_pin_memory": on_gpu,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
