@@ -126,6 +126,7 @@ def test_plots_draw_columns_that_training_writes() -> None:
     }
     for plot in PIPELINE["plots"]:
         (settings,) = plot.values()
+        assert (ROOT / f".dvc/plots/{settings['template']}.json").is_file()
         for file, drawn in settings["y"].items():
             wanted = {settings["x"], *([drawn] if isinstance(drawn, str) else drawn)}
             if file == "reports/training.csv":
