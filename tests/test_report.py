@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from dealwright.files import write_json, write_parquet
 from dealwright.params import load_params
 from dealwright.phases.analysis import analyse_phases
 from dealwright.report.build import build_page
+from dealwright.report.figures_reading import reading
 from dealwright.report.inputs import Inputs, read_inputs
 from dealwright.report.table import results_markdown, results_table
 from dealwright.report.transcripts import choose_three
@@ -98,12 +100,15 @@ def page(inputs: Inputs) -> str:
 
 def test_the_page_holds_every_section_and_needs_nothing_from_outside(page: str) -> None:
     found = Page(page)
-    assert {"results", "training", "phases", "checkpoints", "games", "transcripts", "catalogue"} <= set(found.ids)
+    sections = ["results", "training", "phases", "checkpoints", "games", "transcripts", "catalogue", "provenance"]
+    assert set(sections) <= set(found.ids)
     assert [address for address in found.addresses if not address.startswith("#")] == [
+        "games/index.html",
+        "games/index.html#buyer=trained&seller=training",
         "validation/index.html",
-        "provenance.json",
+        "provenance.js",
     ]
-    assert found.tags.isdisjoint({"script", "link", "img", "iframe"})
+    assert found.tags.isdisjoint({"link", "img", "iframe"})
     assert "url(http" not in page and "@import" not in page
 
 
@@ -118,7 +123,7 @@ def test_every_identifier_is_unique_and_every_reference_inside_the_page_is_met(p
 
 
 def test_text_of_the_catalogue_shows_as_text(page: str) -> None:
-    assert "<script" not in page
+    assert page.count("<script") == 2  # that of the provenance, and what it loads
     assert "&lt;script&gt;alert(1)&lt;/script&gt; $5 to $9 kettle" in page
 
 
@@ -135,14 +140,14 @@ def test_the_same_inputs_give_the_same_bytes(inputs: Inputs, page: str) -> None:
 def test_the_page_says_what_the_run_shows_beside_what_the_paper_reports(page: str) -> None:
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert "naive bargaining the buyer starts out bargaining naively steps 0 to 50" in text
-    assert "is planted, not found" in text
+    assert "planted by the demonstrator" in text and "is planted, not found" in text
     assert "cue ladder ★" in text
 
 
 def test_a_run_without_any_piece_still_gives_a_page_that_says_what_is_missing() -> None:
     nothing = Inputs(None, None, None, None, None, None, None, None)
     text = build_page(nothing)
-    assert text.count('class="missing"') == 8
+    assert text.count('class="missing"') == 9
     assert "dvc repro evaluate" in text
 
 
@@ -154,6 +159,44 @@ def test_a_seller_or_a_buyer_without_games_leaves_a_dash(inputs: Inputs) -> None
     evaluation = evaluate_games(some, "cue_ladder", params.evaluate, None)
     text = build_page(Inputs(None, None, None, None, evaluation, None, None, some))
     assert f"<td>{DASH}</td>" in text
+
+
+CUT = {"value": -0.2, "low": -0.25, "high": -0.15, "games": 48, "p_value": 0.001}
+
+
+def test_bounds_and_cut_roads_of_language_are_shown_where_they_were_measured(inputs: Inputs, page: str) -> None:
+    assert "what a buyer could earn that knew the seller&#39;s type" in page
+    assert "belief buyer" not in page and "Does it read?" not in page
+    assert inputs.evaluation is not None
+    share = {"value": 0.4, "low": 0.3, "high": 0.5, "games": 40}
+    more = {
+        "bounds": {"belief": inputs.evaluation["bounds"]["clairvoyant"]},
+        "reading": {"trained": {"cues_swapped": CUT, "hinted_share": share}, "cue_ladder": {"cues_swapped": CUT}},
+    }
+    text = build_page(replace(inputs, evaluation=inputs.evaluation | more)).replace(MINUS, "-")
+    assert "a planner that knows how types are drawn" in text and "belief buyer 0.86" in text
+    assert "best response (bound)" not in text
+    assert "trained buyer, where it hints at what moves another: -0.200 (-0.250 to -0.150)" in text
+    assert "choosing blindly gives 33 %" in text
+    assert "the seller hints at nothing" not in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-0.3, -0.1, "The trained buyer acts on the seller's hints: wrong ones cost it reward (-0.200, 95 % interval"),
+        (
+            -0.5,
+            0.1,
+            "It does not show that the trained buyer acts on the seller's hints: with wrong ones it earns the",
+        ),
+        (0.1, 0.2, "The trained buyer earns more with wrong hints than with right ones (0.150, 95 % interval 0.100"),
+    ],
+)
+def test_the_verdict_on_reading_says_no_more_than_the_interval(low: float, high: float, words: str) -> None:
+    figures = {"trained": {"cues_swapped": CUT | {"value": (low + high) / 2, "low": low, "high": high}}}
+    found = reading({"best_script": "cue_ladder", "primary": {"seller": "training"}, "reading": figures})
+    assert found is not None and found["verdict"].replace(MINUS, "-").startswith(words)
 
 
 def test_three_games_are_chosen_by_rule(inputs: Inputs) -> None:
@@ -231,4 +274,5 @@ def test_the_stage_writes_the_page_from_what_is_there(
     monkeypatch.chdir(tmp_path)
     stages.report.main()
     assert "Three games of the trained buyer" in Path("reports/index.html").read_text(encoding="utf-8")
+    assert Path("reports/games/games-0.js").is_file()
     assert capsys.readouterr().out.startswith("reports/index.html written")

@@ -1,14 +1,13 @@
 """Put the page together: reports/index.html, one file that needs nothing beside it."""
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dealwright.report import figures_games, figures_results, figures_training, words
-from dealwright.report.drawing import variable
+from dealwright.report.figures_reading import reading
 from dealwright.report.inputs import Inputs
+from dealwright.report.page import render
 from dealwright.report.transcripts import choose_three
 
 PRIMARY = "training"
@@ -34,36 +33,23 @@ METRICS = {
 
 def build_page(inputs: Inputs) -> str:
     """Return the page as HTML; a piece whose input is missing says which stage writes it."""
-    folder = Path(__file__).parent / "templates"
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "number": words.number,
-        "interval": words.interval,
-        "percent": words.percent,
-        "money": words.money,
-        "plain": words.plain,
-        "colour": variable,
-    }
     seller = inputs.evaluation["primary"]["seller"] if inputs.evaluation else PRIMARY
-    page = environment.get_template("index.html.j2").render(
+    return render(
+        "index.html.j2",
         inputs=inputs,
         seller=seller,
         results=_results(inputs.evaluation, seller),
+        reading=reading(inputs.evaluation) if inputs.evaluation else None,
         games=_games(inputs, seller),
         curves=figures_training.training_curves(inputs.training, inputs.phases) if inputs.training is not None else [],
         probes=figures_training.probe_curves(inputs.phases) if inputs.phases else [],
         kinds=figures_training.kind_shares(inputs.phases) if inputs.phases else None,
         checkpoints=figures_training.checkpoint_rewards(inputs.selection) if inputs.selection else None,
         metrics=METRICS,
+        lowest=figures_training.LOWEST,
+        planted=figures_training.PLANTED,
         bands={phase: colour for phase, (colour, _) in figures_training.BANDS.items()},
     )
-    return page + "\n"
 
 
 def _results(evaluation: dict[str, Any] | None, seller: str) -> dict[str, Any] | None:
@@ -77,14 +63,19 @@ def _results(evaluation: dict[str, Any] | None, seller: str) -> dict[str, Any] |
     ]
     paired = evaluation.get("paired", {}).get("trained", {})
     others = [name for name in (words.BEST_SCRIPT, "warmstart", "base") if name in paired]
+    bounds = [(*told, found) for name, told in words.BOUNDS.items() if (found := evaluation["bounds"].get(name))]
+    tiles = [
+        (words.buyer_name(name, best), buyers.get(name, {})) for name in ("trained", words.BEST_SCRIPT, "warmstart")
+    ]
+    tiles += [(label, found) for label, _, found in bounds[:1]]
     return {
         "headline": figures_results.headline(evaluation),
         "differences": figures_results.paired(evaluation),
         "categories": figures_results.by_category(evaluation, seller),
         "sellers": sellers,
         "rows": rows,
-        "bounds": evaluation.get("bounds", {}).get("clairvoyant", {}),
-        "best": words.buyer_name(words.BEST_SCRIPT, best),
+        "bounds": bounds,
+        "tiles": [(label, found[seller]["reward"]) for label, found in tiles if seller in found],
         "best_name": best,
         "paired": [(words.buyer_name(name, best), paired[name]) for name in others],
         "trained": buyers.get("trained", {}),

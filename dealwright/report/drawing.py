@@ -59,6 +59,7 @@ _SETTINGS: dict[Any, Any] = {
 WIDTH, SMALL = 5.0, 4.2
 
 Estimate = Mapping[str, Any]
+Series = tuple[str, str, str, Mapping[str, Estimate]]  # label, colour, marker, and the estimates by key
 
 
 def variable(colour: str) -> str:
@@ -113,6 +114,24 @@ def interval_marks(
     values, lows, highs = extents(estimates)
     axes.hlines(places, lows, highs, color=colour, linewidth=1.6)
     axes.plot(values, places, linestyle="none", marker=marker, color=colour, markersize=6, label=label)
+
+
+def interval_rows(axes: "Axes", series: Sequence[Series], rows: Mapping[str, str], apart: float) -> None:
+    """Draw a row for each key with every series' mark in it, the marks that far apart, and the legend.
+
+    `rows` are keys with their labels.
+    """
+    for order, (label, colour, marker, found) in enumerate(series):
+        here = [(place, found[key]) for place, key in enumerate(rows) if key in found]
+        places = [place + (order - (len(series) - 1) / 2) * apart for place, _ in here]
+        if here:
+            interval_marks(axes, places, [estimate for _, estimate in here], colour, marker, label)
+    axes.set_yticks(range(len(rows)), list(rows.values()))
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    for place in range(1, len(rows)):
+        axes.axhline(place - 0.5, color=QUIET, linewidth=0.5, alpha=0.5)
+    axes.figure.legend(loc="outside upper left", ncols=2)
 
 
 def extents(estimates: Sequence[Estimate]) -> tuple[list[float], list[float], list[float]]:

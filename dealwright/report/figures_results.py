@@ -7,36 +7,53 @@ import polars as pl
 
 from dealwright.evaluation.compare import measure
 from dealwright.evaluation.metrics import prepare
-from dealwright.report.drawing import BLUE, GREEN, INK, ORANGE, QUIET, VERMILION, Picture, drawing, interval_marks
-from dealwright.report.words import BEST_SCRIPT, buyer_name, interval, number, plain, sorted_sellers
+from dealwright.report.drawing import (
+    BLUE,
+    GREEN,
+    INK,
+    ORANGE,
+    PURPLE,
+    QUIET,
+    VERMILION,
+    Picture,
+    Series,
+    drawing,
+    interval_marks,
+    interval_rows,
+)
+from dealwright.report.words import BEST_SCRIPT, BOUNDS, buyer_name, interval, number, plain, sorted_sellers
 
 # The edges of C/B: a small share leaves much to bargain over, above 1 no price suits both.
 COST_EDGES = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 RESAMPLES = 2000
 
-Series = tuple[str, str, str, dict[str, Any]]  # label, colour, marker, and an estimate for each seller
+# How the bounds are drawn; their names are in words.BOUNDS.
+BOUND_MARKS = {"belief": (VERMILION, "P"), "all_but_margin": (VERMILION, "x"), "clairvoyant": (VERMILION, "v")}
 
 
 def headline(evaluation: dict[str, Any]) -> Picture | None:
-    """Draw the reward of the trained buyer beside its warm start, the best script, the oracle and the bound."""
-    buyers, bounds = evaluation["buyers"], evaluation.get("bounds", {}).get("clairvoyant", {})
-    rows = [
+    """Draw the reward of the trained buyer beside its warm start, a mute ladder, the best script and the bounds."""
+    buyers, bounds, best = evaluation["buyers"], evaluation["bounds"], evaluation["best_script"]
+    series: list[Series] = [
         ("warm start", QUIET, "s", _rewards(buyers.get("warmstart", {}))),
-        (buyer_name(BEST_SCRIPT, evaluation["best_script"]), ORANGE, "D", _rewards(buyers.get(BEST_SCRIPT, {}))),
         ("trained buyer", BLUE, "o", _rewards(buyers.get("trained", {}))),
-        ("best response (bound)", VERMILION, "v", _rewards(bounds)),
+        ("best ladder without words", PURPLE, "h", _rewards(buyers.get("best_ladder", {}))),
+        (buyer_name(BEST_SCRIPT, best), ORANGE, "D", _rewards(buyers.get(BEST_SCRIPT, {}))),
+        *((BOUNDS[name][0], *mark, _rewards(bounds.get(name, {}))) for name, mark in BOUND_MARKS.items()),
         ("oracle (pays the cost)", GREEN, "^", _rewards(buyers.get("oracle", {}))),
     ]
-    sellers = _sellers(rows)
+    series = [one for one in series if one[-1]]
+    sellers = _sellers(series)
     if not sellers:
         return None
     words = "; ".join(
         f"against {plain(seller)}: "
-        + ", ".join(f"{label} {number(found[seller]['value'])}" for label, _, _, found in rows if seller in found)
+        + ", ".join(f"{label} {number(found[seller]['value'])}" for label, _, _, found in series if seller in found)
         for seller in sellers
     )
-    with drawing("headline", "Mean reward by seller", words, 1.4 + 0.62 * len(sellers)) as canvas:
-        _draw_rows(canvas.axes, rows, sellers, 0.15)
+    height = 1.4 + (0.15 + 0.1 * len(series)) * len(sellers)
+    with drawing("headline", "Mean reward by seller", words, height) as canvas:
+        interval_rows(canvas.axes, series, {seller: plain(seller) for seller in sellers}, 0.8 / len(series))
         canvas.axes.axvline(0, color=INK, linewidth=0.8)
         canvas.axes.set_xlabel("reward (share of the zone between budget and cost)")
     return canvas.picture
@@ -59,7 +76,7 @@ def paired(evaluation: dict[str, Any]) -> Picture | None:
         if seller in differences
     )
     with drawing("paired", "Trained buyer less another, same games", words, 1.3 + 0.5 * len(sellers)) as canvas:
-        _draw_rows(canvas.axes, rows, sellers, 0.28)
+        interval_rows(canvas.axes, rows, {seller: plain(seller) for seller in sellers}, 0.28)
         canvas.axes.axvline(0, color=INK, linewidth=1.2)
         canvas.axes.set_xlabel("difference in mean reward")
     return canvas.picture
@@ -117,21 +134,6 @@ def _rewards(measures: dict[str, Any]) -> dict[str, Any]:
 
 def _sellers(series: list[Series]) -> list[str]:
     return sorted_sellers({seller for *_, found in series for seller in found})
-
-
-def _draw_rows(axes: Any, series: list[Series], sellers: list[str], apart: float) -> None:
-    """Draw a row for each seller with every series' mark in it, the marks that far apart, and the legend."""
-    for order, (label, colour, marker, found) in enumerate(series):
-        here = [(place, found[seller]) for place, seller in enumerate(sellers) if seller in found]
-        if here:
-            places = [place + (order - (len(series) - 1) / 2) * apart for place, _ in here]
-            interval_marks(axes, places, [estimate for _, estimate in here], colour, marker, label)
-    axes.set_yticks(range(len(sellers)), [plain(seller) for seller in sellers])
-    axes.set_ylim(len(sellers) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
-    for place in range(1, len(sellers)):
-        axes.axhline(place - 0.5, color=QUIET, linewidth=0.5, alpha=0.5)
-    axes.figure.legend(loc="outside upper left", ncols=2)
 
 
 def _short(label: str) -> str:

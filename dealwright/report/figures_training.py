@@ -29,11 +29,13 @@ BANDS = {
     "persuasion": (GREEN, "persuasion"),
     "other": (QUIET, "other"),
 }
+PLANTED = "naive bargaining"  # what the demonstrator does that the warm start learns from
+ZONE = "share of the zone"
 CURVES = {
     "reward": ("Reward", "mean reward"),
     "deal_rate": ("Deals", "share of games"),
     "first_offer_ratio": ("First offer", "share of the budget"),
-    "bargained_ratio": ("Bargained ratio of the deals", "share of the zone"),
+    "bargained_ratio": ("Bargained ratio of the deals", ZONE),
     "argument_rate": ("Games with an argument", "share of games"),
     "max_turns_rate": ("Games out of turns", "share of games"),
     "seller_quit_rate": ("Games the seller left", "share of games"),
@@ -53,6 +55,8 @@ TRAINING = (
     "flat_groups",
 )
 SMOOTH = 5
+# A deal far above the budget costs many times the zone, and would flatten all the rest of the bargained ratio's curve.
+LOWEST = -0.5
 
 
 def training_curves(training: pl.DataFrame, phases: dict[str, Any] | None) -> list[Picture]:
@@ -154,6 +158,8 @@ def checkpoint_rewards(selection: dict[str, Any]) -> Picture | None:
 def _finish(axes: Any, unit: str, phases: dict[str, Any] | None, filled: bool = True) -> None:
     axes.set_xlabel("training step")
     axes.set_ylabel(unit)
+    if unit == ZONE:
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], LOWEST))
     segments = phases["segments"] if phases else []
     if len(segments) < 2:
         return

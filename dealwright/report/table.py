@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dealwright.report.words import buyer_name, sorted_buyers, sorted_sellers
-
-BOUND = "best response (bound)"
+from dealwright.report.words import BOUNDS, buyer_name, sorted_buyers, sorted_sellers
 
 
 def results_table(evaluation: dict[str, Any]) -> str:
@@ -38,7 +36,7 @@ def _cells(evaluation: dict[str, Any]) -> list[list[str]]:
         table.append([name, *(_cell(buyers[buyer].get(seller, {}).get("reward")) for seller in sellers)])
     bounds = evaluation.get("bounds", {}).get("clairvoyant", {})
     if bounds:
-        table.append([BOUND, *(_cell(bounds.get(seller, {}).get("reward")) for seller in sellers)])
+        table.append([BOUNDS["clairvoyant"][0], *(_cell(bounds.get(seller, {}).get("reward")) for seller in sellers)])
     return table
 
 

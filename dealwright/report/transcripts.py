@@ -86,29 +86,33 @@ def choose_three(games: pl.DataFrame, buyer: str, seller: str) -> list[Transcrip
 
 def tell(game: Row, why: str, rule: str, name: str) -> Transcript:
     """Return a row of an episodes table as a transcript; `name` is unique in the page."""
-    lines = []
-    for place, message in enumerate(game["messages"]):
-        role, turn = Role(message["role"]), place // 2 + 1
-        refused = tuple(
-            (plain(item["reason"]), item["text"])
-            for item in game["interventions"]
-            if item["turn"] == turn and role is Role.SELLER
-        )
-        parsed = parse_message(message["text"], role)
-        argument = detect_argument(parsed.talk) if parsed and role is Role.BUYER else None
-        lines.append(
-            Line(
-                role.value,
-                turn,
-                parsed.thought if parsed else "",
-                parsed.talk if parsed else "",
-                _action(parsed) if parsed else "",
-                plain(argument) if argument else None,
-                refused,
-                None if parsed else message["text"],
-            )
-        )
-    return Transcript(why, rule, game, _ending(game), tuple(lines), _picture(game, name))
+    return Transcript(why, rule, game, _ending(game), told(game), _picture(game, name))
+
+
+def told(game: Row) -> tuple[Line, ...]:
+    """Return the messages of a row of an episodes table, in the order in which they were sent."""
+    refused: dict[int, list[tuple[str, str]]] = {}
+    for item in game["interventions"]:
+        refused.setdefault(item["turn"], []).append((plain(item["reason"]), item["text"]))
+    lines = [
+        _line(Role(message["role"]), place // 2 + 1, message["text"], refused)
+        for place, message in enumerate(game["messages"])
+    ]
+    for turn, before in refused.items():  # of a seller whose backend failed then, so that it sent nothing
+        lines.append(Line(Role.SELLER.value, turn, "", "", "sends nothing", None, tuple(before), None))
+    return tuple(lines)
+
+
+def _line(role: Role, turn: int, text: str, refused: dict[int, list[tuple[str, str]]]) -> Line:
+    before = tuple(refused.pop(turn, ())) if role is Role.SELLER else ()
+    message = parse_message(text, role)
+    if message is None:
+        return Line(role.value, turn, "", "", "", None, before, text)
+    argument = detect_argument(message.talk) if role is Role.BUYER else None
+    return Line(
+        role.value, turn, message.thought, message.talk, _action(message),
+        plain(argument) if argument else None, before, None,
+    )  # fmt: skip
 
 
 def _action(message: Message) -> str:

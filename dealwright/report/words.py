@@ -12,6 +12,23 @@ DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 
 _BUYERS = {"trained": "trained buyer", "warmstart": "warm start", "base": "base model", "og_narrator": "OG-Narrator"}
 
+# What each bound is called, and what it means.
+BOUNDS = {
+    "clairvoyant": (
+        "best response (bound)",
+        "what a buyer could earn that knew the seller's type; none does",
+    ),
+    "all_but_margin": (
+        "all but the margin (bound)",
+        "the same without the hidden margin of the seller's last turn; no buyer that knows only how types are drawn "
+        "can earn more",
+    ),
+    "belief": (
+        "belief buyer",
+        "a planner that knows how types are drawn and learns from every ask; the best such buyer earns at least this",
+    ),
+}
+
 STOPS = {
     "deal": "deal",
     "max_turns": "out of turns",

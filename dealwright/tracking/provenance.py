@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from dealwright.files import write_json
+from dealwright.files import write_json, write_text
+from dealwright.params import flatten, load_params
 from dealwright.tracking.registry import Registration
 from dealwright.tracking.revisions import dvc_revision, git_revision
 
@@ -15,7 +16,10 @@ PACKAGES = ("dealwright", "dvc", "great-expectations", "mlflow", "polars", "pref
 
 
 def write_provenance(registration: Registration) -> None:
-    """Write reports/provenance.json for a registration."""
+    """Write reports/provenance.json for a registration, and the same as a script for the report's page.
+
+    A page that is opened from disk may load a script beside it, but no JSON.
+    """
     write_json(
         PROVENANCE,
         {
@@ -29,5 +33,7 @@ def write_provenance(registration: Registration) -> None:
             "model": registration.model,
             "run": registration.run_id,
             "versions": {str(registered.step): registered.version for registered in registration.versions},
+            "parameters": flatten(load_params().model_dump(by_alias=True)),
         },
     )
+    write_text(PROVENANCE.with_suffix(".js"), f"provenance({PROVENANCE.read_text(encoding='utf-8').strip()});\n")
