@@ -212,6 +212,15 @@ def test_temperature_0_needs_no_seed_and_a_seed_fixes_the_draws(engine: Transfor
     assert said(1.0, 1) != said(1.0, 2)
 
 
+def test_tokens_are_drawn_as_often_as_they_are_likely_and_never_when_they_cannot_be() -> None:
+    logits = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0]).log().expand(20_000, -1)
+    tokens, logprobs = engine_module._draw(logits, 1.0, torch.Generator().manual_seed(1))
+    shares = torch.bincount(tokens, minlength=6) / len(tokens)
+    assert shares.tolist() == pytest.approx([0.0, 0.5, 0.0, 0.3, 0.2, 0.0], abs=0.02)
+    assert shares[[0, 2, 5]].tolist() == [0.0, 0.0, 0.0]
+    assert logprobs.exp().tolist() == pytest.approx(logits[0].exp()[tokens].tolist())
+
+
 def test_log_probabilities_are_of_the_tempered_distribution(engine: TransformersEngine) -> None:
     assert_as_reread(engine, engine.generate(opened(3), Sampling(0.7, 8, 5)), 0.7)
 

@@ -1,6 +1,7 @@
 """The agent that is a language model: it adds its system prompt and the opening user turn to its view of the game."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from dealwright.engines.base import Completion, Engine, Sampling
@@ -62,6 +63,7 @@ def conversation_of(game: Negotiation, role: Role, prompt: str, opening: str) ->
     return [*head, *said]
 
 
+@lru_cache(maxsize=4096)  # a message is read again in every later turn
 def _neutral(content: str) -> str:
     # Only Talk is the other side's wording; the Action line beneath it is written by the rules.
     talk, action, move = content.rpartition("\nAction: ")

