@@ -35,10 +35,11 @@ def resample_counts(products: int, resamples: int, seed: int) -> Floats:
 
     The same sizes and seed give the same counts, so all metrics, buyers and differences share their resamples.
     """
-    counts = np.random.default_rng([seed, products]).multinomial(products, np.full(products, 1 / products), resamples)
-    drawn = counts.astype(np.float64)
-    drawn.setflags(write=False)
-    return drawn
+    drawn = np.random.default_rng([seed, products]).integers(products, size=(resamples, products))
+    drawn += products * np.arange(resamples)[:, None]  # a place of its own for each product of each resample
+    counts = np.bincount(drawn.ravel(), minlength=resamples * products).astype(np.float64)
+    counts.setflags(write=False)
+    return counts.reshape(resamples, products)
 
 
 def ratio_resamples(totals: Floats, over: Floats, counts: Floats) -> Floats:
@@ -46,7 +47,7 @@ def ratio_resamples(totals: Floats, over: Floats, counts: Floats) -> Floats:
 
     The sums are products by metrics, the counts resamples by products.
     """
-    numerators, denominators = counts @ totals, counts @ over
+    numerators, denominators = np.hsplit(counts @ np.hstack([totals, over]), 2)
     return np.divide(numerators, denominators, out=np.full_like(numerators, np.nan), where=denominators != 0)
 
 
