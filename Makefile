@@ -14,13 +14,13 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python;
 VENV := .venv
 PIP_INSTALL := $(VENV)/bin/python -m pip --quiet --disable-pip-version-check install
 INSTALLED := $(VENV)/.installed-$(if $(GPU),gpu,cpu)
-SOURCES := $(wildcard dealwright stages flows tests)
+SOURCES := $(wildcard dealwright stages flows benchmarks tests)
 
 # DVC runs the stages with the first `python` on the path.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv test lint reproduce pretrain flow ui lock clean
+.PHONY: help .venv test lint bench reproduce pretrain flow ui lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z.]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -53,6 +53,9 @@ lint: $(INSTALLED)  ## ruff and mypy
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/ruff format --check $(SOURCES)
 	$(VENV)/bin/mypy $(SOURCES)
+
+bench: $(INSTALLED)  ## run the benchmarks and write reports/benchmarks.json (half an hour)
+	$(VENV)/bin/python -m benchmarks
 
 reproduce: $(INSTALLED)  ## run the pipeline, register the checkpoints, print the results (PROFILE=smoke: that profile)
 	$(if $(PROFILE),$(VENV)/bin/dealwright profile $(PROFILE))

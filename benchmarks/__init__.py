@@ -1,0 +1,1 @@
+"""Measured comparisons: each takes both sides in one run on one machine and gives a ratio."""

@@ -1,0 +1,77 @@
+"""Games on the bundled catalogue and the base model, made in memory, for the benchmarks that play."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from dealwright.agents import Agent, LanguageModelAgent
+from dealwright.catalogue.scenarios import make_scenarios, read_scenarios
+from dealwright.catalogue.table import ingest
+from dealwright.engines.loading import load_model
+from dealwright.files import write_parquet
+from dealwright.game import Negotiation, Scenario
+from dealwright.params import Params, load_params
+from dealwright.players import BuyerSettings, language_buyer, make_seller
+from dealwright.prompts.render import render_buyer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from dealwright.engines.base import Engine
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Hall:
+    """What it takes to play: parameters, scenarios, the buyer's prompts, and the base model."""
+
+    params: Params
+    scenarios: list[Scenario]
+    prompts: dict[str, str]
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+
+    def deal(self, games: int) -> list[Negotiation]:
+        """Return fresh games over as many scenarios, in further rounds where there are fewer of them."""
+        places = (divmod(at, len(self.scenarios)) for at in range(games))
+        return [Negotiation(self.scenarios[at], self.params.game.max_turns, round) for round, at in places]
+
+    def buyer(self, engine: "Engine", seed: int) -> LanguageModelAgent:
+        """Seat the model as the buyer, sampling as in training."""
+        return language_buyer(engine, self.prompts, BuyerSettings.of(self.params), seed)
+
+    def seller(self) -> Agent:
+        """Return the seller of training."""
+        return make_seller(self.params.train.seller)
+
+
+@cache
+def open_hall() -> Hall:
+    """Read the parameters, the bundled catalogue and the base model of the repository."""
+    params = load_params(ROOT / "params.yaml")
+    catalogue = params.catalogue.model_copy(update={"source": "bundled", "path": str(ROOT / "data/catalogue")})
+    products = ingest(catalogue).catalogue
+    with TemporaryDirectory() as folder:
+        tables = Path(folder, "scenarios.parquet"), Path(folder, "catalogue.parquet")
+        write_parquet(tables[0], make_scenarios(products, params.prompts))
+        write_parquet(tables[1], products)
+        scenarios = read_scenarios(*tables)
+    prompts = {
+        scenario.id: render_buyer(scenario, params.prompts.buyer, params.game.max_turns) for scenario in scenarios
+    }
+    model, tokenizer = load_model(ROOT / "data/base")
+    return Hall(params, scenarios, prompts, model.eval(), tokenizer)
+
+
+def buyer_turns(games: Iterable[Negotiation]) -> int:
+    """Count the buyer's messages."""
+    return sum((len(game.transcript) + 1) // 2 for game in games)
+
+
+def sampled_tokens(buyer: LanguageModelAgent, games: Sequence[Negotiation]) -> int:
+    """Count the tokens that the buyer sampled."""
+    return sum(len(completion.token_ids) for game in games for completion in buyer.spoken[game])

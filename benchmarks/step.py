@@ -1,0 +1,150 @@
+"""One GRPO step against the time that its floating-point operations take as bare matrix products."""
+
+from collections import Counter
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import TrainerCallback
+
+from benchmarks.games import open_hall
+from benchmarks.measure import Comparison, seconds
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from dealwright.training.grpo import BuyerTrainer
+
+Shapes = Counter[tuple[int, int]]  # (inputs, outputs) of the weight matrices
+PRODUCT_SECONDS = 0.2  # spent on measuring one rate
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step had to do: the length of each dialogue, and the tokens in it that the buyer sampled."""
+
+    lengths: tuple[int, ...]
+    sampled: int
+
+    def operations(self, model: "PreTrainedModel") -> float:
+        """Count the operations of one forward pass over all dialogues without padding.
+
+        Logits count for the sampled tokens alone, and attention for the tokens before each.
+        """
+        layers, head = shapes_of(model)
+        config = model.config
+        per_token = 2 * sum(inputs * outputs * count for (inputs, outputs), count in layers.items())
+        attention = 4 * config.num_hidden_layers * config.num_attention_heads * config.head_dim
+        looks = sum(length * (length + 1) / 2 for length in self.lengths)
+        return per_token * sum(self.lengths) + attention * looks + 2 * head[0] * head[1] * self.sampled
+
+
+class Clock(TrainerCallback):
+    """Notes each step's seconds, and right after it those of its operations as bare products."""
+
+    def __init__(self, trainer: "BuyerTrainer") -> None:
+        self.trainer = trainer
+        self.steps: list[float] = []
+        self.limits: list[float] = []
+        self.rates: list[dict[str, float]] = []
+        self._start = 0.0
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        """Start the clock."""
+        self._start = perf_counter()
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        """Stop it, and measure the limit of the work just done."""
+        self.steps.append(perf_counter() - self._start)
+        model = self.trainer.model
+        work = work_of(self.trainer._buffered_inputs)
+        games = len(work.lengths)
+        micro_batch = sum(work.lengths) // len(self.trainer._buffered_inputs)
+        rollout, update = product_rate(model, games), product_rate(model, micro_batch, backward=True)
+        forward = work.operations(model)
+        self.limits.append(forward / rollout + 3 * forward / update)
+        self.rates.append({"rollout": rollout / 1e9, "update": update / 1e9, "operations": 4 * forward / 1e9})
+
+
+def grpo_step(products: int | None = None, group_size: int | None = None, repeats: int = 5) -> Comparison:
+    """Compare the time of the step's operations at the rate of bare products with the time of the step.
+
+    The sizes are those of params.yaml where they are not given. The first step warms up and does not count.
+    """
+    from dealwright.training.grpo import make_trainer
+
+    hall = open_hall()
+    default = hall.params.train
+    products, group_size = products or default.products, group_size or default.group_size
+    train = default.model_copy(
+        update={"steps": repeats + 1, "products": products, "group_size": group_size, "checkpoint_steps": 1_000_000}
+    )
+    params = hall.params.model_copy(update={"train": train})
+    with TemporaryDirectory() as folder:
+        model = deepcopy(hall.model)
+        trainer = make_trainer(
+            model, hall.tokenizer, hall.scenarios, hall.prompts, params, Path(folder), lambda *_: None
+        )
+        clock = Clock(trainer)
+        trainer.add_callback(clock)
+        trainer.train()
+    return Comparison(
+        what="one GRPO step: rollout and update",
+        other="its operations as bare float32 matrix products of the model's shapes",
+        unit="seconds",
+        ours=clock.steps[1:],
+        others=clock.limits[1:],
+        target=0.4,
+        sizes={"products": products, "group_size": group_size, "micro_batch": train.micro_batch, "repeats": repeats},
+        found={
+            "gigaflop_per_second": {
+                name: median(rate[name] for rate in clock.rates[1:]) for name in ("rollout", "update")
+            },
+            "gigaflop_per_step": median(rate["operations"] for rate in clock.rates[1:]),
+        },
+    )
+
+
+def work_of(batches: list[dict[str, Any]]) -> Work:
+    """Read the dialogues' lengths and sampled tokens from the micro-batches of a step."""
+    lengths = [batch["prompt_mask"].sum(1) + batch["completion_mask"].sum(1) for batch in batches]
+    sampled = sum(int((batch["completion_mask"] * batch["tool_mask"]).sum()) for batch in batches)
+    return Work(tuple(int(length) for row in lengths for length in row), sampled)
+
+
+def shapes_of(model: "PreTrainedModel") -> tuple[Shapes, tuple[int, int]]:
+    """Return the shapes of the layers' weight matrices, and that of the output layer."""
+    head = model.get_output_embeddings()
+    linear = [module for module in model.modules() if isinstance(module, torch.nn.Linear) and module is not head]
+    return Counter((module.in_features, module.out_features) for module in linear), (
+        head.in_features,
+        head.out_features,
+    )
+
+
+@torch.inference_mode()
+def product_rate(model: "PreTrainedModel", rows: int, backward: bool = False) -> float:
+    """Return the operations a second of products of some rows with every weight matrix; `backward` adds its two."""
+    layers, head = shapes_of(model)
+    shapes = list((layers + Counter([head])).elements())
+    jobs = []
+    for inputs, outputs in shapes:
+        x, weight, y = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(rows, outputs)
+        jobs.append((x, weight.T, y))
+        if backward:
+            jobs += [(y, weight, torch.empty_like(x)), (y.T, x, torch.empty_like(weight))]
+
+    def multiply() -> None:
+        for left, right, result in jobs:
+            torch.mm(left, right, out=result)
+
+    multiply()
+    once = seconds(multiply)
+    times = [seconds(multiply) for _ in range(max(3, int(PRODUCT_SECONDS / once)))]
+    operations = 2 * rows * sum(inputs * outputs for inputs, outputs in shapes) * (3 if backward else 1)
+    return operations / median(times)
