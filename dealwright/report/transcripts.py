@@ -171,7 +171,8 @@ def _picture(game: Row, name: str) -> Picture:
         axes.set_ylim(0, max(game["list_price"], *(amount for _, amount in [*offers, *asks]), game["budget"]) * 1.06)
         axes.set_xlabel("turn")
         axes.set_ylabel("dollars")
-        axes.figure.legend(loc="outside upper left", ncols=3)
+        if offers or asks:
+            axes.figure.legend(loc="outside upper left", ncols=3)
     return canvas.picture
 
 

@@ -172,7 +172,7 @@ function line([thought, talk, action, argument, refused, raw], place) {
     make("p", { class: "who" }, `Turn ${Math.floor(place / 2) + 1}, ${role}`,
       argument ? make("span", { class: "tag neither" }, `argument: ${argument}`) : ""),
     raw === null ? "" : paragraph("thought", "Broke the rules of a message:"),
-    paragraph("", raw),
+    paragraph(`only-${role}`, raw),
     paragraph(`thought only-${role}`, thought && `thinks: ${thought}`),
     paragraph("", talk && `“${talk}”`),
     paragraph("act", action),
