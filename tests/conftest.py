@@ -1,5 +1,7 @@
 """Fixtures that several test modules share; torch is loaded only for those that ask."""
 
+import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,3 +36,24 @@ def base_folder(tokenizer: "PreTrainedTokenizerFast", tmp_path_factory: pytest.T
     tiny_llama(tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def made_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of MLflow without runs, made once: making the tables takes seconds; not to be changed."""
+    from dealwright.tracking.connection import connect
+
+    folder = tmp_path_factory.mktemp("store")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        connect().search_experiments()
+    finally:
+        os.chdir(before)
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def empty_store(made_store: Path, tmp_path: Path) -> Path:
+    """A database of MLflow without runs."""
+    return Path(shutil.copy(made_store, tmp_path / "empty.db"))

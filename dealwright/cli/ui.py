@@ -27,8 +27,12 @@ def ui(prefect_port: int, mlflow_port: int) -> None:
 
     Both listen on loopback only. A flow appears in this Prefect server when it runs with the PREFECT_API_URL that is
     printed. Where MLFLOW_TRACKING_URI names a server, its address is printed and none is started.
+
+    \b
+    dealwright ui
+    dealwright ui --prefect-port 4201 --mlflow-port 5001
     """
-    from dealwright.tracking.connection import artifact_location, tracking_uri
+    from dealwright.tracking.connection import artifact_location, shown_uri, tracking_uri
 
     prefect, mlflow = f"http://{HOST}:{prefect_port}", f"http://{HOST}:{mlflow_port}"
     store = tracking_uri()
@@ -56,7 +60,7 @@ def ui(prefect_port: int, mlflow_port: int) -> None:
             click.echo(f"Prefect  {prefect}    (flows appear there with PREFECT_API_URL={prefect}/api)")
             if remote is None:
                 _await(f"{mlflow}/health", *running[1])
-            click.echo(f"MLflow   {remote or mlflow}")
+            click.echo(f"MLflow   {shown_uri() if remote else mlflow}")
             click.echo("Ctrl-C stops both." if remote is None else "Ctrl-C stops Prefect.")
             sys.stdout.flush()
             while all(process.poll() is None for process, _ in running):

@@ -6,16 +6,29 @@ names another, as in `http://tracking:5000` or `sqlite:////data/mlflow.db`.
 
 import logging
 import os
+import sqlite3
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from dealwright.errors import DealwrightError, first_line
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+ANSWER_SECONDS = 5
 _SQLITE = "sqlite:///"
+_MENDS = {
+    "http": "start that server, or unset MLFLOW_TRACKING_URI",
+    "https": "start that server, or unset MLFLOW_TRACKING_URI",
+    "sqlite": "that file must be a database which this user may read and write and no other process keeps locked",
+}
 
 
 class TrackingError(DealwrightError):
@@ -27,6 +40,12 @@ def tracking_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}{Path.cwd() / 'mlflow.db'}"
 
 
+def shown_uri() -> str:
+    """Return the address as it may be printed: without the name and the password that may stand in it."""
+    parts = urlsplit(tracking_uri())
+    return tracking_uri().replace(parts.netloc, parts.netloc.rpartition("@")[2]) if parts.netloc else tracking_uri()
+
+
 def artifact_location() -> str | None:
     """Return where artifacts go: beside a database file; None where a server decides."""
     uri = tracking_uri()
@@ -36,19 +55,28 @@ def artifact_location() -> str | None:
 
 
 def connect() -> "MlflowClient":
-    """Return a client of the store; MLflow's own messages are kept to warnings."""
+    """Return a client of the store; MLflow's own messages are kept to warnings.
+
+    Raises TrackingError within seconds where the store does not answer: MLflow itself would try again for minutes.
+    """
+    _await_answer(tracking_uri())
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     import mlflow
 
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # What it logs there, with a traceback, it raises too.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     # The registry follows links between models through the process's own address, so a client's is not enough.
     # Setting it writes the variable too, which is the user's to set.
     named = os.environ.get("MLFLOW_TRACKING_URI")
     mlflow.set_tracking_uri(tracking_uri())
     if named is None:
         os.environ.pop("MLFLOW_TRACKING_URI", None)
-    return mlflow.MlflowClient()
+    try:
+        return mlflow.MlflowClient()
+    except mlflow.MlflowException as error:
+        raise unusable(error) from error
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -62,9 +90,39 @@ def failures() -> tuple[type[Exception], ...]:
 
 def unusable(error: Exception) -> TrackingError:
     """Return the one-line error for a failure of the store."""
-    return TrackingError(
-        f"cannot use MLflow at {tracking_uri()}: {first_line(error)}; start that server, or unset MLFLOW_TRACKING_URI"
-    )
+    mend = _MENDS.get(urlsplit(tracking_uri()).scheme, "see MLFLOW_TRACKING_URI")
+    return TrackingError(f"cannot use MLflow at {shown_uri()}: {first_line(error)}; {mend}")
+
+
+@contextmanager
+def store() -> Iterator["MlflowClient"]:
+    """Yield a client; what fails in the block, which should hold nothing else, is one line about the store."""
+    client = connect()
+    try:
+        yield client
+    except failures() as error:
+        raise unusable(error) from error
+
+
+def _await_answer(uri: str) -> None:
+    try:
+        if uri.startswith(("http://", "https://")):
+            parts = urlsplit(uri)
+            host = parts.netloc.rpartition("@")[2]  # without a password, which this question needs not
+            try:
+                urllib.request.urlopen(
+                    f"{parts.scheme}://{host}{parts.path.rstrip('/')}/health", timeout=ANSWER_SECONDS
+                ).close()
+            except urllib.error.HTTPError as error:
+                if error.code >= 500:
+                    raise
+        elif uri.startswith(_SQLITE) and "?" not in uri:
+            path = Path(uri.removeprefix(_SQLITE))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(path, timeout=ANSWER_SECONDS)) as database:
+                database.execute("PRAGMA schema_version")
+    except (OSError, HTTPException, sqlite3.Error) as error:
+        raise unusable(error) from error
 
 
 def experiment_id(client: "MlflowClient", name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dealwright.errors import first_line
 from dealwright.params import Params, flatten
-from dealwright.tracking.connection import connect, experiment_id, failures, tracking_uri
+from dealwright.tracking.connection import TrackingError, experiment_id, failures, store
 from dealwright.tracking.revisions import dvc_revision, git_revision
 
 if TYPE_CHECKING:
@@ -95,12 +95,12 @@ def _open(params: Params) -> TrainingRun:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     try:
-        client = connect()
-        experiment = experiment_id(client, params.tracking.experiment)
-        _close_dead_runs(client, experiment)
-        run_id = create_run(client, experiment, params, {"process": _this_process()})
-    except failures() as error:
-        _warn(f"not reachable at {tracking_uri()} ({first_line(error)}); training goes on without it")
+        with store() as client:
+            experiment = experiment_id(client, params.tracking.experiment)
+            _close_dead_runs(client, experiment)
+            run_id = create_run(client, experiment, params, {"process": _this_process()})
+    except TrackingError as error:
+        print(f"warning: {error}; training goes on without it", file=sys.stderr, flush=True)
         return TrainingRun()
     return TrainingRun(client, run_id)
 
