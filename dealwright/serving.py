@@ -3,7 +3,9 @@
 The guard belongs to serving alone; training and evaluation run without it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from reprlib import repr as shown
 from typing import Any
 
 from dealwright.engines.base import Engine
@@ -18,13 +20,14 @@ from dealwright.game import (
     Scenario,
     StopReason,
     format_message,
-    overshoots,
 )
 from dealwright.game.reward import TOLERANCE
 from dealwright.players import BuyerSettings, language_buyer
 from dealwright.prompts import render_buyer
 
 REFUSAL = format_message(Message("", "I cannot do that.", Action(ActionKind.REJECT)))
+AMOUNTS = (0.01, 1_000_000_000)
+LONGEST_TEXT = 5000  # characters
 ROLES = {"assistant": Role.BUYER, "buyer": Role.BUYER, "user": Role.SELLER, "seller": Role.SELLER}
 
 
@@ -60,40 +63,70 @@ class ServedBuyer:
     def _guard(self, game: Negotiation, text: str | None) -> str:
         """Refuse in the buyer's name where its own message breaks the rules or goes above the budget."""
         if text is not None:
-            outcome = game.play(Role.BUYER, text)
-            broken = outcome is not None and (outcome.stop is StopReason.INVALID or overshoots(game.scenario, outcome))
-            if not broken and (game.standing_offer(Role.BUYER) or 0) <= game.scenario.budget + TOLERANCE:
+            game.play(Role.BUYER, text)
+            if keeps_to_budget(game):
                 return text
         self.guarded += 1
         return REFUSAL
 
 
+def keeps_to_budget(game: Negotiation) -> bool:
+    """Say whether the buyer's message that was just played is by the rules and not above its budget."""
+    message, outcome = game.transcript[-1].message, game.outcome
+    if message is None or (outcome is not None and outcome.stop is StopReason.INVALID):
+        return False
+    # A deal is struck at the seller's offer, which may be a cent above the price that the buyer wrote.
+    price = message.action.price if outcome is None else outcome.price
+    return price is None or price <= game.scenario.budget + TOLERANCE
+
+
 def replay(dialogue: Mapping[str, Any], id: str, max_turns: int) -> Negotiation:
     """Rebuild the game from a dialogue; raises DialogueError where it is not the buyer's move."""
-    list_price, budget = _amount(dialogue, "list_price"), _amount(dialogue, "budget")
-    title = dialogue.get("title")
-    if not isinstance(title, str) or not title.strip():
-        raise DialogueError(f"dialogue {id}: expected a title, got {title!r}")
-    words = {key: value if isinstance(value := dialogue.get(key), str) else "" for key in ("category", "description")}
-    product = Product(id, title, words["category"], words["description"], list_price, list_price, list_price)
+    list_price, budget = (_amount(dialogue, key, id) for key in ("list_price", "budget"))
+    title, category, description = (_text(dialogue, key, id) for key in ("title", "category", "description"))
+    if not title:
+        raise DialogueError(f"dialogue {id}: expected a title, got {dialogue.get('title')!r}")
+    product = Product(id, title, category, description, list_price, list_price, list_price)
     # The cost is the seller's secret: a buyer in service has none to know, and its view shows none.
     game = Negotiation(Scenario(id, product, list_price, 0.0, budget, 0, "served"), max_turns)
-    messages = dialogue.get("messages")
-    for index, message in enumerate(messages if isinstance(messages, Sequence) else [], start=1):
-        role = ROLES.get(message.get("role"))
+    for index, message in enumerate(_messages(dialogue, id), start=1):
+        role = ROLES.get(message["role"])
         if role is not game.to_move:
             raise DialogueError(
-                f"dialogue {id}, message {index}: expected the {game.to_move}, got {message.get('role')!r}"
+                f"dialogue {id}, message {index}: expected the {game.to_move}, got {shown(message['role'])}"
             )
-        if (outcome := game.play(role, str(message.get("content")))) is not None:
+        if (outcome := game.play(role, message["content"])) is not None:
             raise DialogueError(f"dialogue {id}, message {index}: the game is over there ({outcome.stop})")
     if game.to_move is not Role.BUYER:
         raise DialogueError(f"dialogue {id}: expected the seller's answer last, got the buyer's message")
     return game
 
 
-def _amount(dialogue: Mapping[str, Any], key: str) -> float:
+def _messages(dialogue: Mapping[str, Any], id: str) -> Sequence[Mapping[str, str]]:
+    """Return the messages so far; none where the field is missing, or empty as pandas has it."""
+    messages = dialogue.get("messages")
+    if messages is None or (isinstance(messages, float) and math.isnan(messages)):
+        return []
+    if isinstance(messages, str) or not isinstance(messages, Sequence):
+        raise DialogueError(f"dialogue {id}: expected messages as a list, got {shown(messages)}")
+    for index, message in enumerate(messages, start=1):
+        texts = [message.get(key) for key in ("role", "content")] if isinstance(message, Mapping) else []
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise DialogueError(f"dialogue {id}, message {index}: expected a role and a content, got {shown(message)}")
+    return messages
+
+
+def _text(dialogue: Mapping[str, Any], key: str, id: str) -> str:
     value = dialogue.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise DialogueError(f"expected {key} as a positive amount in dollars, got {value!r}")
+    text = value.strip() if isinstance(value, str) else ""
+    if len(text) > LONGEST_TEXT:
+        raise DialogueError(f"dialogue {id}: expected {key} with at most {LONGEST_TEXT} characters, got {len(text)}")
+    return text
+
+
+def _amount(dialogue: Mapping[str, Any], key: str, id: str) -> float:
+    value = dialogue.get(key)
+    low, high = AMOUNTS
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise DialogueError(f"dialogue {id}: expected {key} in dollars from {low} to {high:,}, got {shown(value)}")
     return float(value)

@@ -103,9 +103,22 @@ def test_no_dialogue_is_longer_than_the_games_of_training() -> None:
     ("asked", "message"),
     [
         (dialogue(title=" "), "dialogue 0: expected a title, got ' '"),
-        (dialogue(budget=0), "expected budget as a positive amount in dollars, got 0"),
-        (dialogue(budget=float("nan")), "expected budget as a positive amount in dollars, got nan"),
-        (dialogue(list_price="100"), "expected list_price as a positive amount in dollars, got '100'"),
+        (dialogue(budget=0), "dialogue 0: expected budget in dollars from 0.01 to 1,000,000,000, got 0"),
+        (dialogue(budget=10**400), "expected budget in dollars from 0.01 to 1,000,000,000, got 1000000000"),
+        (dialogue(budget=None), "expected budget in dollars from 0.01 to 1,000,000,000, got None"),
+        (dialogue(budget=True), "expected budget in dollars from 0.01 to 1,000,000,000, got True"),
+        (dialogue(budget=float("nan")), "expected budget in dollars from 0.01 to 1,000,000,000, got nan"),
+        (dialogue(list_price=1e308), r"expected list_price in dollars from 0.01 to 1,000,000,000, got 1e\+308"),
+        (dialogue(list_price="100"), "expected list_price in dollars from 0.01 to 1,000,000,000, got '100'"),
+        (dialogue(title=7), "dialogue 0: expected a title, got 7"),
+        (dialogue(description="x" * 5001), "expected description with at most 5000 characters, got 5001"),
+        (dialogue(messages="hello"), "dialogue 0: expected messages as a list, got 'hello'"),
+        (dialogue(messages={"role": "user"}), "dialogue 0: expected messages as a list, got {'role': 'user'}"),
+        (dialogue(messages=["hello"]), "dialogue 0, message 1: expected a role and a content, got 'hello'"),
+        (dialogue(messages=[{"role": "assistant"}]), "message 1: expected a role and a content, got {'role'"),
+        (dialogue(messages=[{"role": ["a"], "content": "b"}]), "message 1: expected a role and a content, got"),
+        (dialogue(("assistant", "x" * 10**6)), r"message 1: the game is over there \(invalid\)"),
+        (dialogue(*[BID, ASK] * 6), r"message 12: the game is over there \(max_turns\)"),
         (dialogue(ASK), "dialogue 0, message 1: expected the buyer, got 'user'"),
         (dialogue(BID), "dialogue 0: expected the seller's answer last, got the buyer's message"),
         (dialogue(BID, ("user", "whatever")), r"dialogue 0, message 2: the game is over there \(seller_failed\)"),
@@ -115,6 +128,24 @@ def test_no_dialogue_is_longer_than_the_games_of_training() -> None:
 def test_a_dialogue_that_cannot_be_answered_says_why(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(DialogueError, match=message):
         ServedBuyer(Says("Action: [QUIT]"), SETTINGS, 6).answer([asked])
+
+
+@pytest.mark.parametrize("messages", [None, float("nan"), [], ()])
+def test_a_dialogue_without_messages_yet_is_opened(messages: Any) -> None:
+    text = "Talk: hello\nAction: [BUY] $40.00"
+    assert ServedBuyer(Says(text), SETTINGS, 6).answer([dialogue(messages=messages, colour="red")]) == [text]
+
+
+def test_a_deal_is_refused_where_the_sellers_offer_is_a_cent_above_the_budget() -> None:
+    above = ("user", "Talk: well\nAction: [SELL] $80.01")
+    assert ServedBuyer(Says("Talk: fine\nAction: [DEAL] $80.00"), SETTINGS, 6).answer([dialogue(BID, above)]) == [
+        REFUSAL
+    ]
+
+
+def test_a_buyer_may_leave_or_offer_less_after_its_budget_was_lowered() -> None:
+    for text in ("Talk: bye\nAction: [QUIT]", "Talk: no\nAction: [REJECT]", "Talk: less\nAction: [BUY] $40.00"):
+        assert ServedBuyer(Says(text), SETTINGS, 6).answer([dialogue(BID, ASK, budget=45.0)]) == [text]
 
 
 def test_a_registered_buyer_answers_through_mlflow(

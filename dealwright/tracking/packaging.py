@@ -48,20 +48,16 @@ def write_package(
 
 
 def signature() -> "ModelSignature":
-    """Return what a served buyer takes and gives: one dialogue a row, one message a row."""
+    """Return what a served buyer takes and gives: one dialogue a row, one message a row.
+
+    Columns have names and no types: by types MLflow refuses an amount without a decimal point and a batch in which not
+    every dialogue has begun, and makes a missing title the word None. ServedBuyer looks at what a column holds.
+    """
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
-    from mlflow.types.schema import Array, Object, Property
+    from mlflow.types.schema import AnyType
 
-    message = Object([Property("role", DataType.string), Property("content", DataType.string)])
-    dialogue = Schema(
-        [
-            ColSpec(DataType.string, "title"),
-            ColSpec(DataType.double, "list_price"),
-            ColSpec(DataType.double, "budget"),
-            ColSpec(DataType.string, "category", required=False),
-            ColSpec(DataType.string, "description", required=False),
-            ColSpec(Array(message), "messages", required=False),
-        ]
-    )
+    given = [ColSpec(AnyType(), name) for name in ("title", "list_price", "budget")]
+    optional = [ColSpec(AnyType(), name, required=False) for name in ("category", "description", "messages")]
+    dialogue = Schema([*given, *optional])
     return ModelSignature(inputs=dialogue, outputs=Schema([ColSpec(DataType.string)]))
