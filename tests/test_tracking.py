@@ -17,24 +17,12 @@ from dealwright.errors import DealwrightError
 from dealwright.params import Params, load_params
 from dealwright.tracking import training_run
 from dealwright.tracking.connection import TrackingError, connect, experiment_id, tracking_uri
+from dealwright.tracking.products import products_hash
 from dealwright.tracking.registry import Registration, register
-from dealwright.tracking.revisions import hash_folder
+from dealwright.tracking.revisions import hash_file, hash_folder
+from tests.registry import MODEL, write_checkpoint, write_project, write_selection
 
 ROOT = Path(__file__).parents[1]
-MODEL = "dealwright-buyer"
-
-
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a database without runs: making the tables takes seconds."""
-    folder = tmp_path_factory.mktemp("store")
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        connect().search_experiments()
-    finally:
-        os.chdir(before)
-    return folder / "mlflow.db"
 
 
 @pytest.fixture
@@ -42,40 +30,14 @@ def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) 
     """Enter a folder that has trained two checkpoints of which the second was selected."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     folder = tmp_path / "my project #1"
-    folder.mkdir()
-    shutil.copy(empty_store, folder / "mlflow.db")
+    write_project(folder, empty_store)
     monkeypatch.chdir(folder)
-    for step in (5, 10):
-        write_checkpoint(folder, step)
-    (folder / "reports").mkdir()
-    (folder / "reports/training.csv").write_text("step,reward,loss\n1,0.1,\n2,0.25,0.5\n")
-    write_selection(folder, selected=10, reward=0.4)
     return folder
 
 
 @pytest.fixture
 def params() -> Params:
     return load_params(ROOT / "params.yaml")
-
-
-def write_checkpoint(project: Path, step: int, weights: bytes = b"weights") -> None:
-    folder = project / f"data/models/checkpoints/step-{step:04d}"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text("{}")
-    (folder / "tokenizer.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(weights + str(step).encode())
-
-
-def write_selection(project: Path, selected: int, reward: float) -> None:
-    checkpoints = [
-        {
-            "step": step,
-            "reward": {"value": reward, "low": 0.3, "high": 0.5, "games": 64},
-            "overshoot_rate": {"value": 0.0},
-        }
-        for step in (5, 10)
-    ]
-    (project / "reports/selection.json").write_text(json.dumps({"selected": selected, "checkpoints": checkpoints}))
 
 
 def steps_and_versions(registration: Registration) -> list[tuple[int, int, bool]]:
@@ -113,6 +75,10 @@ def test_every_checkpoint_becomes_a_version_with_its_validation_metrics(project:
         "64",
     )
     assert tags["validation_overshoot_rate"] == "0.0"
+    assert tags["validation_guard_rate"] == "0.0"
+    assert tags["scenarios_hash"] == hash_file(project / "data/scenarios.parquet")
+    assert tags["training_products"] == "5"
+    assert tags["training_products_hash"] == products_hash(["p4", "p3", "p2", "p1", "p0"])
     assert candidate().description == "Step 10; validation reward 0.4 [0.3, 0.5]."
 
 
@@ -130,9 +96,11 @@ def test_the_candidate_downloads_as_a_plain_hugging_face_folder_without_pickles(
         "requirements.txt",
         "python_env.yaml",
         "README.md",
+        "training_products.json",
     }
     assert (folder / "model.safetensors").read_bytes() == b"weights10"
-    assert "| validation_reward | 0.4 |" in (folder / "README.md").read_text()
+    assert "| mean reward | 0.400 | [0.300, 0.500] |" in (folder / "README.md").read_text()
+    assert json.loads((folder / "training_products.json").read_text()) == ["p0", "p1", "p2", "p3", "p4"]
     assert folder.is_relative_to(project / "mlartifacts")
 
 
@@ -325,7 +293,9 @@ def test_an_unreachable_server_costs_one_warning_and_no_training(
         run.log_step(1, {"reward": 0.1})
     assert time.monotonic() - started < 20
     warnings = capsys.readouterr().err.splitlines()
-    assert len([line for line in warnings if line.startswith("warning: MLflow: not reachable")]) == 1
+    (warning,) = [line for line in warnings if line.startswith("warning: ")]
+    assert warning.startswith("warning: cannot use MLflow at http://127.0.0.1:9: ")
+    assert warning.endswith("; training goes on without it")
     with pytest.raises(TrackingError, match=r"cannot use MLflow at http://127.0.0.1:9: .*; start that server"):
         register(params)
 

@@ -9,11 +9,14 @@ from typing import Any
 from dealwright.checkpoints import CHECKPOINTS, checkpoint_folder
 from dealwright.files import read_json
 from dealwright.tracking.connection import TrackingError
+from dealwright.tracking.guarded import guard_rates
+from dealwright.tracking.products import products_hash, training_products
 from dealwright.tracking.revisions import dvc_hash, git_revision, hash_file, hash_folder
 
 SCENARIOS = Path("data/scenarios.parquet")
 SELECTION = Path("reports/selection.json")
 CURVES = Path("reports/training.csv")
+PROBE_GAMES = Path("data/rollouts/validation.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,15 @@ def read_selection() -> dict[str, Any]:
 
 def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
     """Return the checkpoints that selection compared, each with the tags of its version."""
+    products = training_products(SCENARIOS)
     shared = {
         "git_revision": git_revision(),
         "dvc_revision": dvc_hash(CHECKPOINTS.as_posix()),
-        "scenarios_hash": hash_file(SCENARIOS) if SCENARIOS.is_file() else None,
+        "scenarios_hash": hash_file(SCENARIOS),
+        "training_products": str(len(products)),
+        "training_products_hash": products_hash(products),
     }
+    guarded = guard_rates(PROBE_GAMES)
     checkpoints = []
     for entry in sorted(selection["checkpoints"], key=lambda entry: int(entry["step"])):
         step = int(entry["step"])
@@ -51,6 +58,8 @@ def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
             raise TrackingError(f"{SELECTION} names step {step}, but {CHECKPOINTS} lacks it; run `dvc repro` first")
         tags = {"step": str(step), "checkpoint_hash": hash_folder(folder), **_metric_tags(entry)}
         tags |= {key: value for key, value in shared.items() if value is not None}
+        if step in guarded:
+            tags["validation_guard_rate"] = str(guarded[step])
         checkpoints.append(Checkpoint(step, folder, tags))
     return checkpoints
 
@@ -90,16 +99,3 @@ def summary(checkpoint: Checkpoint) -> str:
     reward = tags.get("validation_reward", "unknown")
     interval = f" [{tags.get('validation_reward_low')}, {tags.get('validation_reward_high')}]"
     return f"Step {checkpoint.step}; validation reward {reward}{interval}."
-
-
-def model_card(name: str, checkpoint: Checkpoint) -> str:
-    """Write the model card that goes with a version."""
-    facts = "".join(f"| {key} | {value} |\n" for key, value in checkpoint.tags.items())
-    return (
-        f"# {name}, step {checkpoint.step}\n\n"
-        "A language model that buys: it bargains over one product within a budget, by the rules of Dealwright.\n"
-        "It was trained by reinforcement learning against a regulated seller, on the products that the scenario file\n"
-        "below holds as `train`. Validation figures choose checkpoints and are no results; those are in the report.\n"
-        "Served through MLflow it is held to its budget; loaded by other means it is not.\n\n"
-        f"| fact | value |\n|---|---|\n{facts}"
-    )

@@ -4,24 +4,30 @@ A version is known by its step and the hash of its files. Its tags are written i
 itself, and its files before it, so that a kill leaves no version that lies.
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dealwright.params import Params
 from dealwright.players import BuyerSettings
+from dealwright.tracking.card import model_card
 from dealwright.tracking.checkpoints import (
+    SCENARIOS,
     Checkpoint,
-    model_card,
     read_checkpoints,
     read_curves,
     read_selection,
     summary,
 )
-from dealwright.tracking.connection import connect, experiment_id, failures, unusable
+from dealwright.tracking.connection import experiment_id, store
 from dealwright.tracking.packaging import write_package
+from dealwright.tracking.products import FILE as PRODUCTS
+from dealwright.tracking.products import training_products, write_products
 from dealwright.tracking.runs import KIND, create_run
+from dealwright.tracking.versions import all_pages
+from dealwright.tracking.weights import REFERENCE, write_reference
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -55,11 +61,8 @@ def register(params: Params) -> Registration:
     """Register every checkpoint and point the alias `candidate` at the selected one."""
     selection = read_selection()
     checkpoints = read_checkpoints(selection)
-    try:
-        client = connect()
+    with store() as client:
         return _Registry(client, params).register(checkpoints, int(selection["selected"]))
-    except failures() as error:
-        raise unusable(error) from error
 
 
 class _Registry:
@@ -70,6 +73,7 @@ class _Registry:
         self.params = params
         self.name = params.tracking.model
         self.experiment = experiment_id(client, params.tracking.experiment)
+        self.base: str | None = None  # where the version of step 0 is, once it is registered
 
     def register(self, checkpoints: list[Checkpoint], selected: int) -> Registration:
         if not self.client.search_registered_models(f"name = '{self.name}'"):
@@ -81,6 +85,8 @@ class _Registry:
         for checkpoint in checkpoints:
             old = versions.get(checkpoint.identity)
             version = self._complete(old, checkpoint, run_id) if old else self._create(checkpoint, run_id)
+            if checkpoint.step == 0:
+                self.base = self.client.get_model_version(self.name, version).source
             if checkpoint.step == selected:
                 self.client.set_registered_model_alias(self.name, CANDIDATE, version)
             new = old is None or version != str(old.version)
@@ -91,7 +97,7 @@ class _Registry:
 
     def _versions(self) -> dict[tuple[str, str], "ModelVersion"]:
         found = {}
-        versions = self._pages(self.client.search_model_versions, f"name = '{self.name}'")
+        versions = all_pages(self.client.search_model_versions, f"name = '{self.name}'")
         for version in sorted(versions, key=lambda version: int(version.version)):
             found[version.tags.get("step", ""), version.tags.get("checkpoint_hash", "")] = version
         return found
@@ -151,16 +157,22 @@ class _Registry:
         if model.status != LoggedModelStatus.READY:
             return False
         names = {file.path for file in self.client.list_logged_model_artifacts(model.model_id)}
-        configured = "config.json" in names or "adapter_config.json" in names
-        return "MLmodel" in names and configured and any(name.endswith(".safetensors") for name in names)
+        weighted = REFERENCE in names or any(name.endswith(".safetensors") for name in names)
+        return weighted and {"MLmodel", PRODUCTS} <= names and bool(names & {"config.json", "adapter_config.json"})
 
     def _upload(self, model: "LoggedModel", checkpoint: Checkpoint) -> None:
+        print(f"writing step {checkpoint.step}", file=sys.stderr, flush=True)
         run_id = model.source_run_id or ""
         with TemporaryDirectory() as folder:
+            beside = Path(folder)
             settings, max_turns = BuyerSettings.of(self.params), self.params.game.max_turns
-            card = model_card(self.name, checkpoint)
-            write_package(Path(folder), model.model_id, run_id, settings, max_turns, card)
-            self.client.log_model_artifacts(model.model_id, str(checkpoint.folder))
+            card = model_card(self.name, checkpoint.tags, self.params)
+            write_package(beside, model.model_id, run_id, settings, max_turns, card)
+            write_products(beside, training_products(SCENARIOS))
+            hash = checkpoint.tags["checkpoint_hash"]
+            for file in write_reference(beside, checkpoint.folder, hash, self.base):
+                place = file.parent.relative_to(checkpoint.folder).as_posix()
+                self.client.log_model_artifact(model.model_id, str(file), "" if place == "." else place)
             self.client.log_model_artifacts(model.model_id, folder)
         self.client.finalize_logged_model(model.model_id, "READY")
 
@@ -171,7 +183,7 @@ class _Registry:
     def _run(self) -> "Run":
         """Return the run of this training, known by its last metrics; make it from the curves where MLflow lost it."""
         curves = read_curves()
-        runs = self._pages(self.client.search_runs, [self.experiment], f"tags.kind = '{KIND}'")
+        runs = all_pages(self.client.search_runs, [self.experiment], f"tags.kind = '{KIND}'")
         for run in runs:
             shared = run.data.metrics.keys() & curves[-1][1].keys()
             if shared and all(_close(run.data.metrics[name], curves[-1][1][name]) for name in shared):
@@ -183,16 +195,6 @@ class _Registry:
             self.client.log_batch(run_id, [Metric(name, value, 0, step) for name, value in metrics.items()])
         self.client.set_terminated(run_id, "FINISHED")
         return self.client.get_run(run_id)
-
-    @staticmethod
-    def _pages(search: Any, *query: Any) -> list[Any]:
-        found, token = [], None
-        while True:
-            page = search(*query, page_token=token)
-            found += page
-            token = page.token
-            if not token:
-                return found
 
 
 def _close(one: float, other: float) -> bool:
