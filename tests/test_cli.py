@@ -30,6 +30,10 @@ HEAVY = (
     "huggingface_hub",
     "great_expectations",
 )
+COMMANDS = (
+    *("check", "profile", "results", "transcripts", "play"),
+    *("register", "checkpoints", "promote", "rollback", "fetch-model", "ui"),
+)
 LAMP = Product("p1", "Desk \x1b[31mlamp", "Home & Kitchen", "A lamp.\nIt is bright.", 100.0, 40.0, 100.0)
 
 
@@ -84,8 +88,8 @@ def test_help_loads_nothing_heavy_and_names_every_command() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[-1] == "loaded: []"
-    for command in ("profile", "check", "register", "results", "play", "fetch-model", "ui"):
-        assert f"\n  {command}" in shown
+    for command in COMMANDS:
+        assert f"\n  {command} " in shown
     assert "Exit codes: 0 done" in shown
 
 
@@ -95,9 +99,38 @@ def test_help_takes_little_processor_time() -> None:
     assert os.times().children_user - before < 0.5
 
 
-@pytest.mark.parametrize("command", ["profile", "check", "register", "results", "play", "fetch-model", "ui"])
-def test_every_command_has_help(command: str) -> None:
-    assert run(command, "--help").exit_code == 0
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"\n  dealwright {command}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("dealwright pro", ["profile", "promote"]),
+        ("dealwright profile sm", ["smoke", "smol"]),
+        ("dealwright play --as s", ["seller"]),
+        ("dealwright play --against li", ["linear_ladder"]),
+        ("dealwright play --as buyer --against be", ["begging"]),
+        ("dealwright transcripts v", ["validation"]),
+        ("dealwright transcripts --outcome buyer", ["buyer_quit"]),
+        ("dealwright transcripts --cat", ["--category"]),
+    ],
+)
+def test_the_shell_completes_commands_options_and_names(typed: str, expected: list[str], project: Path) -> None:
+    (project / "data/rollouts").mkdir()
+    (project / "data/rollouts/validation.parquet").touch()
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_DEALWRIGHT_COMPLETE": "bash_complete"}
+    result = CliRunner().invoke(main, prog_name="dealwright", env=words)
+    assert [line.split(",")[1] for line in result.stdout.splitlines()] == expected
+
+
+def test_bash_and_zsh_and_fish_get_a_script_to_complete_with() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        result = CliRunner().invoke(main, prog_name="dealwright", env={"_DEALWRIGHT_COMPLETE": f"{shell}_source"})
+        assert f"_DEALWRIGHT_COMPLETE={shell}_complete" in result.stdout
 
 
 def test_a_wrong_usage_exits_with_2_and_a_users_error_with_1_in_one_line(project: Path) -> None:
@@ -401,5 +434,5 @@ def test_games_against_scripts_end_for_every_opponent(tables: Path) -> None:
 def test_a_checkpoints_folder_without_a_model_is_refused(tables: Path) -> None:
     from dealwright.cli.play import seat
 
-    with pytest.raises(DealwrightError, match="data/empty holds no model"):
+    with pytest.raises(DealwrightError, match="or a registered version as in 7 or @champion, got 'data/empty'"):
         seat(Role.BUYER, "data/empty", scenario(), load_params(), 0)

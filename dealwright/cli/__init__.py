@@ -10,9 +10,11 @@ from typing import Any
 import click
 
 from dealwright import __version__
+from dealwright.cli.champion import checkpoints, promote, rollback
 from dealwright.cli.models import fetch_model, register
 from dealwright.cli.pipeline import check, profile, results
 from dealwright.cli.play import play
+from dealwright.cli.transcripts import transcripts
 from dealwright.cli.ui import ui
 from dealwright.errors import DealwrightError
 
@@ -21,9 +23,12 @@ Examples:
   dealwright check                   what would run, and whether it can
   dealwright profile smoke           put the sizes of profiles/smoke.yaml into params.yaml
   dealwright results                 the table of the last evaluation
-  dealwright play --against cue_ladder
+  dealwright transcripts --buyer trained --outcome deal
+  dealwright play --against @champion
+  dealwright promote @candidate      champion, if it beats the present one
 
-Exit codes: 0 done, 1 something you can mend (one line says what), 2 wrong usage.
+Exit codes: 0 done, 1 something you can mend (one line on standard error says what), 2 wrong usage, 3 the gate kept
+a version from becoming champion.
 
 Completion: eval "$(_DEALWRIGHT_COMPLETE=bash_source dealwright)", or zsh_source, or fish_source.
 """
@@ -50,5 +55,8 @@ def main() -> None:
     """
 
 
-for command in (check, profile, register, results, play, fetch_model, ui):
+for command in (
+    *(check, profile, results, transcripts, play),
+    *(register, checkpoints, promote, rollback, fetch_model, ui),
+):
     main.add_command(command)

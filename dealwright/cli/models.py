@@ -21,9 +21,12 @@ def register(as_json: bool) -> None:
 
     What is registered already is left or completed, so it may run at any time and any number of times. Also writes
     reports/provenance.json.
+
+    \b
+    dealwright register
     """
     from dealwright.params import load_params
-    from dealwright.tracking.connection import tracking_uri
+    from dealwright.tracking.connection import shown_uri
     from dealwright.tracking.provenance import write_provenance
     from dealwright.tracking.registry import CANDIDATE, register
 
@@ -36,7 +39,7 @@ def register(as_json: bool) -> None:
         alias = f"  {CANDIDATE}" if version.candidate else ""
         click.echo(f"  step {version.step:>5}  version {version.version}{'  new' if version.new else ''}{alias}")
     new = sum(version.new for version in registration.versions)
-    click.echo(f"{registration.model}: {len(registration.versions)} checkpoints, {new} new, at {tracking_uri()}")
+    click.echo(f"{registration.model}: {len(registration.versions)} checkpoints, {new} new, written to {shown_uri()}")
 
 
 @click.command("fetch-model")

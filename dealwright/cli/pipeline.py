@@ -24,8 +24,11 @@ def _profile_names(context: click.Context, parameter: click.Parameter, incomplet
 def profile(name: str) -> None:
     """Put the sizes of a profile into params.yaml.
 
-    Comments stay, and so does all that is no size; the catalogue is never touched. `dealwright profile tiny` brings
-    the default sizes back.
+    Comments stay, and so does all that is no size; the catalogue is never touched.
+
+    \b
+    dealwright profile smoke
+    dealwright profile tiny            the default sizes again
     """
     from dealwright.profiles import apply_profile
 
@@ -41,6 +44,9 @@ def check(as_json: bool) -> None:
     """Validate params.yaml and the source of products, and say what would run.
 
     Names the profile that stands and all that differs from the committed params.yaml.
+
+    \b
+    dealwright check
     """
     from dealwright.checks import check as look
 
@@ -54,7 +60,12 @@ def check(as_json: bool) -> None:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Write the whole evaluation as JSON.")
 def results(as_json: bool) -> None:
-    """Print the results table of the last evaluation, and where the report is."""
+    """Print the results table of the last evaluation, and where the report is.
+
+    \b
+    dealwright results
+    dealwright results --json | jq .paired.trained.best_script.training
+    """
     evaluation = read_evaluation()
     if as_json:
         click.echo(json.dumps(evaluation, indent=2, ensure_ascii=False))

@@ -21,9 +21,21 @@ SCRIPTS = Path("reports/scripts.json")
 MODELS = ("trained", "warmstart", "base")
 
 
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from dealwright.agents import FIXED_POLICIES, SELLERS
+
+    buys = context.params.get("role") == Role.BUYER
+    return [name for name in (SELLERS if buys else (*MODELS, *FIXED_POLICIES)) if name.startswith(incomplete)]
+
+
 @click.command()
 @click.option("--as", "role", type=click.Choice([role.value for role in Role]), default="seller", show_default=True)
-@click.option("--against", help="A script, trained, warmstart, base, or a checkpoint's folder.  [default: trained]")
+@click.option(
+    "--against",
+    shell_complete=_complete,
+    help="A script, or a buyer: trained, warmstart, base, a checkpoint's folder, a registered version as in 7 or "
+    "@champion.  [default: trained, or train.seller]",
+)
 @click.option("--product", help="Words of the product's title.  [default: one by chance]")
 @click.option("--seed", type=int, help="Fixes the product and the other side's draws.")
 def play(role: str, against: str | None, product: str | None, seed: int | None) -> None:
@@ -34,7 +46,9 @@ def play(role: str, against: str | None, product: str | None, seed: int | None) 
 
     \b
     dealwright play
-    dealwright play --against cue_ladder --product camera
+    dealwright play --against @champion --product camera
+    dealwright play --against data/models/checkpoints/step-0016
+    dealwright play --against cue_ladder --seed 1
     dealwright play --as buyer --against stronger
     """
     from dealwright.cli.table import Person, show_end
@@ -66,10 +80,14 @@ def seat(role: Role, name: str | None, scenario: "Scenario", params: "Params", s
     scripts = make_scripts(_fitted())
     if name in scripts:
         return scripts[name]
+    if name.startswith("@") or name.isdecimal():
+        return _registered(name, scenario, params, seed)
     folder = _model_folder(name, params)
     if not folder.is_dir():
         known = ", ".join([*MODELS, *scripts])
-        raise DealwrightError(f"expected {known} or a checkpoint's folder, got {name!r}; {folder} holds no model")
+        raise DealwrightError(
+            f"expected {known}, a checkpoint's folder, or a registered version as in 7 or @champion, got {name!r}"
+        )
     from dealwright.engines.transformers import TransformersEngine
     from dealwright.players import BuyerSettings, language_buyer
     from dealwright.prompts import render_buyer
@@ -77,6 +95,20 @@ def seat(role: Role, name: str | None, scenario: "Scenario", params: "Params", s
     click.echo(f"(loading {folder})")
     prompts = {scenario.id: render_buyer(scenario, params.prompts.buyer, params.game.max_turns)}
     return language_buyer(TransformersEngine.from_folder(folder), prompts, BuyerSettings.of(params), seed)
+
+
+def _registered(name: str, scenario: "Scenario", params: "Params", seed: int) -> "Agent":
+    """Seat a registered version, not held to its budget, so that it shows what it learnt."""
+    from dealwright.tracking.connection import store
+    from dealwright.tracking.contest import seat_version
+    from dealwright.tracking.versions import read_model, version_files
+
+    with store() as client:
+        model = read_model(client, params.tracking.model)
+    version = model.find(name)
+    click.echo(f"(loading version {version} of {model.name})")
+    with version_files(model.name, version) as folder:
+        return seat_version(folder, [scenario], params.game.max_turns, seed)
 
 
 def _model_folder(name: str, params: "Params") -> Path:

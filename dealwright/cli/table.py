@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from dealwright.cli.telling import ending, gained, prices, printable, told
 from dealwright.game import (
     OFFERS,
     Action,
@@ -21,7 +22,6 @@ from dealwright.game import (
     parse_message,
     reward,
 )
-from dealwright.prompts import neutralise
 
 WIDTH = 88
 LINE = 44
@@ -50,8 +50,8 @@ class Person:
             if self.role is Role.BUYER
             else f"Your cost is {format_price(scenario.cost)}; never sell below it, never tell it."
         )
-        click.echo(f"\n{_shown(scenario.product.title)}\n{_shown(scenario.product.category)}")
-        click.echo(textwrap.fill(_shown(scenario.product.description), WIDTH, max_lines=4, placeholder=" ..."))
+        click.echo(f"\n{printable(scenario.product.title)}\n{printable(scenario.product.category)}")
+        click.echo(textwrap.fill(printable(scenario.product.description), WIDTH, max_lines=4, placeholder=" ..."))
         click.echo(f"\nThe list price is {format_price(scenario.list_price)}. {secret}")
         click.echo(f"You are the {self.role}; the buyer begins, and there are {game.max_turns} turns.")
         click.echo("Answer with a price and what you say (95 it is as new), or with deal, reject or quit.\n")
@@ -62,7 +62,7 @@ class Person:
 
     def _ask(self, game: Negotiation) -> str:
         if game.transcript:
-            show_message(game, len(game.transcript) - 1)
+            click.echo(told(game.transcript[-1]))
         click.echo(f"turn {game.turn} of {game.max_turns}   {offers_line(game, self.role)}")
         while True:
             try:
@@ -100,18 +100,6 @@ class Person:
         return (text, "") if violation is None else (None, REFUSALS[violation])
 
 
-def show_message(game: Negotiation, index: int) -> None:
-    """Show one message of the transcript as the other side may see it."""
-    entry = game.transcript[index]
-    if entry.message is None:
-        click.echo(f"{entry.role}> (says nothing that the rules allow)")
-        return
-    action = entry.message.action
-    price = "" if action.price is None else f" {format_price(action.price)}"
-    talk = f"   {_shown(entry.message.talk)}" if entry.message.talk else ""
-    click.echo(f"{entry.role}> [{action.kind}]{price}{talk}")
-
-
 def offers_line(game: Negotiation, role: Role) -> str:
     """Draw the standing offers between what this side must keep to and the list price.
 
@@ -141,20 +129,14 @@ def show_end(game: Negotiation, me: Role) -> None:
     if outcome is None:
         raise ValueError("the game is not over; play it to its end first")
     if game.transcript[-1].role is not me:
-        show_message(game, len(game.transcript) - 1)
-    price = "" if outcome.price is None else f" at {format_price(outcome.price)}"
-    click.echo(f"\n{outcome.stop.replace('_', ' ')}{price} in turn {outcome.turns}")
-    click.echo(
-        f"list price {format_price(scenario.list_price)}, budget {format_price(scenario.budget)}, "
-        f"cost {format_price(scenario.cost)} ({scenario.zone} zone)"
-    )
-    gained = reward(scenario, outcome)
-    if gained is not None:
-        click.echo(
-            f"the buyer's reward is {gained:+.2f} (1: at cost, 0: no gain, -1: above the budget or broken rules)"
-        )
+        click.echo(told(game.transcript[-1]))
+    click.echo(f"\n{ending(outcome)}")
+    click.echo(prices(scenario.list_price, scenario.budget, scenario.cost, scenario.zone))
+    gain = reward(scenario, outcome)
+    if gain is not None:
+        click.echo(gained(gain))
     thoughts = [
-        f"  turn {index // 2 + 1}: {_shown(entry.message.thought)}"
+        f"  turn {index // 2 + 1}: {printable(entry.message.thought)}"
         for index, entry in enumerate(game.transcript)
         if entry.role is not me and entry.message is not None and entry.message.thought
     ]
@@ -164,8 +146,3 @@ def show_end(game: Negotiation, me: Role) -> None:
 
 def _say(kind: ActionKind, price: float | None, talk: str) -> str:
     return format_message(Message("", talk, Action(kind, price)))
-
-
-def _shown(text: str) -> str:
-    """Return text that may be printed: on one line, without anything that a terminal would obey."""
-    return "".join(letter for letter in " ".join(neutralise(text).split()) if letter.isprintable())

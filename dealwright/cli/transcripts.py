@@ -1,0 +1,129 @@
+"""`dealwright transcripts`: finished games, message by message."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dealwright.cli.telling import ending, gained, prices, printable, told
+from dealwright.errors import DealwrightError
+from dealwright.game import Outcome, Role, StopReason, parse_message
+from dealwright.game.negotiation import Entry
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROLLOUTS = Path("data/rollouts")
+_INDENT = "      "
+
+
+def _path(table: str) -> Path:
+    return ROLLOUTS / f"{table}.parquet"
+
+
+def _names() -> list[str]:
+    return sorted(path.stem for path in ROLLOUTS.glob("*.parquet"))
+
+
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in _names() if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("table", default="evaluation", shell_complete=_complete)
+@click.option("--buyer", help="Only games of this buyer, as in trained or adaptive_cue.")
+@click.option("--seller", help="Only games against this seller, as in training or begging.")
+@click.option("--category", help="Only products of this category.")
+@click.option("--outcome", type=click.Choice([stop.value for stop in StopReason]), help="Only games that ended so.")
+@click.option(
+    "--reward",
+    type=(float, float),
+    metavar="FROM TO",
+    help="Only games with a reward from one number to another, both included.",
+)
+@click.option("--limit", type=click.IntRange(1), default=5, show_default=True, help="At most so many games.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON: a list of games.")
+def transcripts(
+    table: str,
+    buyer: str | None,
+    seller: str | None,
+    category: str | None,
+    outcome: str | None,
+    reward: tuple[float, float] | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Print games of data/rollouts/TABLE.parquet, with what each side thought and what the regulator refused.
+
+    TABLE is evaluation unless another is named: demonstrations, reference, training or validation.
+
+    \b
+    dealwright transcripts --buyer trained --seller training
+    dealwright transcripts --buyer trained --outcome deal --reward 0.5 1
+    dealwright transcripts training --category Electronics --limit 1
+    dealwright transcripts --buyer trained --limit 100 --json > games.json
+    """
+    import polars as pl
+    from polars.exceptions import PolarsError
+
+    wanted = {"buyer": buyer, "seller": seller, "category": category, "stop": outcome}
+    chosen = {column: value for column, value in wanted.items() if value is not None}
+    fits = [pl.lit(True), *(pl.col(column) == value for column, value in chosen.items())]
+    if reward is not None:
+        fits.append(pl.col("reward").is_between(*reward))
+    every = _open(table)
+    try:
+        games = every.filter(fits).collect()
+        problem = _nothing(every, table, chosen) if games.is_empty() else None
+    except (OSError, PolarsError) as error:
+        raise DealwrightError(f"{_path(table)} is no readable table of games; run `dvc repro` to make it") from error
+    if problem is not None:
+        raise DealwrightError(problem)
+    shown = games.head(limit)
+    if as_json:
+        click.echo(json.dumps(shown.to_dicts(), indent=2, ensure_ascii=False))
+        return
+    for row in shown.iter_rows(named=True):
+        click.echo("\n".join(_tell(row)) + "\n")
+    more = "" if len(shown) == len(games) else f"; --limit {len(games)} prints them all"
+    click.echo(f"{len(shown)} of {len(games)} games of {_path(table)}{more}")
+
+
+def _open(table: str) -> "pl.LazyFrame":
+    import polars as pl
+
+    names = _names()
+    if table not in names:
+        known = f"there are {', '.join(names)}" if names else "there is none; run `dvc repro` first"
+        raise DealwrightError(f"expected a table of {ROLLOUTS}, got {table!r}; {known}")
+    return pl.scan_parquet(_path(table))
+
+
+def _nothing(games: "pl.LazyFrame", table: str, chosen: Mapping[str, str]) -> str:
+    """Say which filter fits no game, and what would."""
+    for column, value in chosen.items():
+        known = games.select(column).unique().collect()[column].drop_nulls().sort().to_list()
+        if value not in known:
+            word = "outcome" if column == "stop" else column
+            return f"{_path(table)} has no {word} {value!r}; it has {', '.join(known) or 'no games'}"
+    return f"no game of {_path(table)} fits all of that; leave a filter out"
+
+
+def _tell(row: Mapping[str, Any]) -> list[str]:
+    title = f"{printable(row['title'])} ({printable(row['category'])})"
+    lines = [
+        f"{title}   {row['buyer']} and {row['seller']}, round {row['round']}",
+        prices(row["list_price"], row["budget"], row["cost"], row["zone"]),
+    ]
+    for place, message in enumerate(row["messages"]):
+        role = Role(message["role"])
+        entry = Entry(role, message["text"], parse_message(message["text"], role))
+        refused = [item for item in row["interventions"] if item["turn"] == place // 2 + 1 and role is Role.SELLER]
+        lines += [f"{_INDENT}(refused: {item['reason']}) {printable(item['text'])}" for item in refused]
+        if entry.message is not None and entry.message.thought:
+            lines.append(f"{_INDENT}({role} thinks) {printable(entry.message.thought)}")
+        lines.append(f"  {told(entry)}")
+    lines.append(ending(Outcome(StopReason(row["stop"]), row["price"], row["turns"])))
+    return lines if row["reward"] is None else [*lines, gained(row["reward"])]

@@ -1,0 +1,170 @@
+"""Registered versions play for real: against each other, at a person's table, and behind MLflow's own server."""
+
+import json
+import shutil
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from dealwright.cli import main
+from dealwright.game import Role, parse_message
+from dealwright.processes import group
+from dealwright.tracking.connection import TrackingError, connect
+from dealwright.tracking.contest import compare_versions
+from dealwright.tracking.promotion import judge
+from dealwright.tracking.registry import register
+from tests.registry import MODEL, write_project, write_scenarios
+from tests.tiny import tiny_params, tiny_scenarios
+
+ROOT = Path(__file__).parents[1]
+PARAMS = tiny_params(select={"rounds": 1, "resamples": 200})
+RANDOM, TAUGHT = 1, 2
+LAMP = {"title": "Desk lamp", "list_price": 100, "budget": 80.0, "category": "Home"}
+
+
+@pytest.fixture
+def project(tmp_path: Path, empty_store: Path, base_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter a project that has registered a random model as version 1, and the base that knows the game as 2."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    folder = tmp_path / "project"
+    write_project(folder, empty_store)
+    shutil.copy(ROOT / "params.yaml", folder)
+    for step, model in ((5, base_folder), (10, ROOT / "data/base")):
+        checkpoint = folder / f"data/models/checkpoints/step-{step:04d}"
+        shutil.rmtree(checkpoint)
+        shutil.copytree(model, checkpoint)
+    monkeypatch.chdir(folder)
+    register(PARAMS)
+    return folder
+
+
+def test_a_model_that_knows_the_game_beats_a_random_one_on_products_that_neither_saw(project: Path) -> None:
+    compared = compare_versions(RANDOM, TAUGHT, PARAMS)
+    assert (compared.products, compared.left_out) == (3, 0)
+    assert compared.reward.champion is not None
+    assert compared.reward.champion.value == -1.0
+    assert compared.reward.candidate.games == 3
+    assert judge(compared, minimum_gain=0.1)[0]
+    assert not judge(compare_versions(TAUGHT, RANDOM, PARAMS), minimum_gain=0.0)[0]
+
+
+def test_products_that_a_version_was_trained_on_are_left_out_of_later_comparisons(project: Path) -> None:
+    scenarios = [replace(scenario, split="validation") for scenario in tiny_scenarios(8)]
+    write_scenarios(project, scenarios[3:])
+    compared = compare_versions(None, RANDOM, PARAMS)
+    assert (compared.products, compared.left_out) == (3, 2)
+    write_scenarios(project, scenarios[:5])
+    with pytest.raises(TrackingError, match="all 5 validation products were trained on by version 1 or 2"):
+        compare_versions(RANDOM, TAUGHT, PARAMS)
+
+
+def test_a_version_whose_files_are_gone_says_how_they_come_back(project: Path) -> None:
+    shutil.rmtree(project / "mlartifacts")
+    with pytest.raises(TrackingError, match=r"files of version 1 .* cannot be had: .*; run `dealwright register`"):
+        compare_versions(RANDOM, TAUGHT, PARAMS)
+    register(PARAMS)
+    assert compare_versions(None, RANDOM, PARAMS).products == 3
+
+
+def test_a_version_without_its_list_of_products_is_not_compared(project: Path) -> None:
+    for file in project.glob("mlartifacts/**/training_products.json"):
+        file.unlink()
+    with pytest.raises(TrackingError, match="version 1 does not say which products it was trained on"):
+        compare_versions(None, RANDOM, PARAMS)
+    register(PARAMS)
+    assert compare_versions(None, RANDOM, PARAMS).products == 3
+
+
+def test_a_person_sells_to_a_registered_version(project: Path) -> None:
+    result = CliRunner().invoke(main, ["play", "--against", "@candidate", "--seed", "1"], input="quit\n")
+    assert result.exit_code == 0
+    assert f"(loading version 2 of {MODEL})" in result.stdout
+    assert "buyer> [BUY]" in result.stdout
+    assert "what the other side thought:" in result.stdout
+
+
+def test_the_champion_answers_through_pyfunc_within_its_budget(project: Path) -> None:
+    import mlflow
+
+    connect().set_registered_model_alias(MODEL, "champion", str(TAUGHT))
+    buyer = mlflow.pyfunc.load_model(f"models:/{MODEL}@champion")
+    (answer,) = buyer.predict([LAMP])
+    message = parse_message(answer, Role.BUYER)
+    assert message is not None
+    assert message.action.price is not None
+    assert message.action.price <= 80.0
+
+
+@pytest.fixture
+def server(project: Path) -> Iterator[str]:
+    """Serve the champion on loopback with MLflow's own command and yield its address."""
+    connect().set_registered_model_alias(MODEL, "champion", str(TAUGHT))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", f"models:/{MODEL}@champion"]
+    command += ["--port", str(port), "--env-manager", "local"]
+    settings = {"MLFLOW_TRACKING_URI": f"sqlite:///{project}/mlflow.db", "PYTHONPATH": str(ROOT)}
+    log = project / "server.log"
+    with log.open("w", encoding="utf-8") as output, group(command, settings, output) as process:
+        deadline = time.monotonic() + 300
+        while process.poll() is None and time.monotonic() < deadline and not answers(port):
+            time.sleep(0.5)
+        assert answers(port), log.read_text()
+        yield f"http://127.0.0.1:{port}"
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def ask(address: str, dialogues: Any) -> tuple[int, dict[str, Any]]:
+    body = json.dumps({"dataframe_records": dialogues}).encode()
+    request = urllib.request.Request(f"{address}/invocations", body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+@pytest.mark.slow
+def test_mlflow_serves_the_champion_over_http(server: str) -> None:
+    said = "Thought: low\nTalk: hello\nAction: [BUY] $50.00"
+    asked = [{"role": "assistant", "content": said}, {"role": "user", "content": "Talk: no\nAction: [SELL] $90.00"}]
+    status, answer = ask(server, [LAMP, {**LAMP, "messages": asked}])
+    assert status == 200
+    assert [parse_message(text, Role.BUYER) is None for text in answer["predictions"]] == [False, False]
+    with ThreadPoolExecutor(8) as threads:
+        for status, answer in threads.map(lambda _: ask(server, [LAMP]), range(16)):
+            assert (status, len(answer["predictions"])) == (200, 1)
+    for junk, reason in (
+        ([{**LAMP, "messages": [{"role": "critic", "content": "hm"}]}], "expected the buyer, got 'critic'"),
+        (
+            [LAMP, {**LAMP, "budget": -1.0}],
+            "dialogue 1: expected budget in dollars from 0.01 to 1,000,000,000, got -1.0",
+        ),
+        ([{"title": "Desk lamp"}], "Model is missing inputs ['list_price', 'budget']"),
+        ([{**LAMP, "title": None}], "dialogue 0: expected a title, got None"),
+        ([{**LAMP, "messages": "hello"}], "dialogue 0: expected messages as a list, got 'hello'"),
+        ([{**LAMP, "messages": [{"role": 7, "content": None}]}], "message 1: expected a role and a content, got"),
+        ([], "Model is missing inputs"),
+    ):
+        status, answer = ask(server, junk)
+        assert (status, reason in answer["message"]) == (400, True), answer
+    status, answer = ask(server, [{**LAMP, "colour": "red", "seed": [1, {"a": None}]}])
+    assert status == 200
