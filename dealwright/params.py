@@ -105,10 +105,12 @@ class Train(Group):
     steps: Count
     products: Count
     group_size: Annotated[int, Field(ge=2)]
+    update_share: Annotated[float, Field(gt=0, le=1)]
     micro_batch: Count
     learning_rate: Annotated[float, Field(gt=0)]
     schedule: Literal["constant", "linear", "cosine"]
     kl: Annotated[float, Field(ge=0)]
+    entropy: Annotated[float, Field(ge=0)]
     temperature: Annotated[float, Field(gt=0)]
     message_tokens: Count
     checkpoint_steps: Count
@@ -121,6 +123,13 @@ class Train(Group):
         if games > size and games % size:
             raise ValueError(f"must divide the {games} games of a step (products times group_size)")
         return size
+
+    @field_validator("kl")
+    @classmethod
+    def _penalty_on_every_game(cls, kl: float, info: ValidationInfo) -> float:
+        if kl > 0 and info.data.get("update_share", 1.0) < 1:
+            raise ValueError("needs update_share 1: the games that are left out of the update would carry no penalty")
+        return kl
 
 
 class Select(Group):
@@ -140,6 +149,7 @@ class Evaluate(Group):
     rounds: Count
     sellers: Annotated[tuple[str, ...], Field(min_length=1)]
     buyers: tuple[str, ...]
+    ablations: tuple[Literal["talk_emptied", "stock_arguments", "cues_removed", "cues_swapped"], ...]
     resamples: Count
     bound_offers: Annotated[int, Field(ge=4)]
 

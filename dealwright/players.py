@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from dealwright.agents import (
+    ABLATIONS,
     COLUMNS,
     FIXED_POLICIES,
     FLOOR_ONLY,
@@ -44,12 +45,16 @@ class BuyerSettings:
 
 
 def make_seller(name: str) -> Agent:
-    """Return the scripted seller of that name; raises DealwrightError for an unknown one."""
+    """Return the scripted seller of that name; raises DealwrightError for an unknown one.
+
+    `training/cues_removed` is the seller `training` with that road of language cut.
+    """
     if name == FLOOR_ONLY:
         return FloorOnlySeller()
-    if name not in COLUMNS:
+    column, _, ablation = name.partition("/")
+    if column not in COLUMNS or (ablation and ablation not in ABLATIONS):
         raise DealwrightError(f"unknown seller {name!r}; expected one of {', '.join(SELLERS)}")
-    return ConcessionSeller(name)
+    return ABLATIONS[ablation](column) if ablation else ConcessionSeller(column)
 
 
 def make_scripts(fitted: Mapping[str, Ladder]) -> dict[str, Agent]:

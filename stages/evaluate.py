@@ -1,7 +1,8 @@
 """Play the final games on the test scenarios and measure them; the only stage that reads the test split.
 
 Reads reports/selection.json, reports/scripts.json, the base, the warm start and the checkpoints, data/prompts.parquet
-and the test scenarios. Writes data/rollouts/evaluation.parquet and reports/evaluation.json.
+and the test scenarios. Writes data/rollouts/evaluation.parquet, reports/evaluation.json and, for `dvc metrics`, the
+few main figures of it in reports/headline.json.
 """
 
 from pathlib import Path
@@ -12,7 +13,8 @@ from dealwright.catalogue.scenarios import read_scenarios
 from dealwright.checkpoints import WARM_START, checkpoint_folder
 from dealwright.errors import run_stage
 from dealwright.evaluation.bounds import best_responses
-from dealwright.evaluation.compare import evaluate_games
+from dealwright.evaluation.compare import evaluate_games, headline
+from dealwright.evaluation.reading import reading_figures
 from dealwright.files import read_json, write_json, write_parquet
 from dealwright.params import load_params
 from dealwright.players import ladder_from, make_scripts, play_games
@@ -30,21 +32,35 @@ def main() -> None:
     scripts = read_json("reports/scripts.json")
     base = Path(params.warmstart.base)
     models = {"base": base, "warmstart": WARM_START, "trained": checkpoint_folder(selected)}
+    seller = params.train.seller
+    cut = [f"{seller}/{ablation}" for ablation in options.ablations]
     games = [
         play_checkpoint(
-            folder, scenarios, rounds, options.sellers, params, name, selected if name == "trained" else None
+            folder,
+            scenarios,
+            rounds,
+            [*options.sellers, *(cut if name != "base" else [])],
+            params,
+            name,
+            selected if name == "trained" else None,
         )
         for name, folder in models.items()
     ]
     fitted = {name: ladder_from(values) for name, values in scripts["fitted"].items()}
+    best_script = scripts["best_script"]
     games += [
-        play_games(name, buyer, options.sellers, scenarios, rounds, params)
+        play_games(name, buyer, [*options.sellers, *(cut if name == best_script else [])], scenarios, rounds, params)
         for name, buyer in make_scripts(fitted).items()
     ]
-    episodes = pl.concat(games)
+    everything = pl.concat(games)
+    episodes = everything.filter(~pl.col("seller").is_in(cut))
     bounds = best_responses(scenarios, rounds, options.sellers, options.bound_offers, params.game.max_turns)
     write_parquet("data/rollouts/evaluation.parquet", episodes)
-    write_json("reports/evaluation.json", evaluate_games(episodes, scripts["best_script"], options, bounds))
+    figures = evaluate_games(episodes, best_script, options, bounds)
+    readers = everything.filter(pl.col("buyer").is_in(["warmstart", "trained", best_script]))
+    figures["reading"] = reading_figures(readers, seller, cut, options)
+    write_json("reports/evaluation.json", figures)
+    write_json("reports/headline.json", headline(figures))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from dealwright.agents import NAIVE, WIDE, Argument, ConcessionSeller, Demonstrator, Habits
-from dealwright.agents.demonstrator import is_under, offer_at, plain, short
+from dealwright.agents import NAIVE, WIDE, Argument, ConcessionSeller, Demonstrator, Habits, detect_argument
+from dealwright.agents.demonstrator import WORDS, is_under, offer_at, plain, short
 from dealwright.game import ActionKind, Negotiation, Role, overshoots
 from dealwright.rollout import Episode, episodes_frame, replay, rollout
 from tests.games import a_scenario, say, some_scenarios
@@ -26,7 +27,7 @@ def one(habits: Habits, *before: str, seed: int = 0) -> str:
     return Demonstrator(habits).respond([game])[0]
 
 
-STEADY = Habits((0.75, 0.75), (0.05, 0.05), (0.0, 0.0), (0.0, 0.0), 0.0, 0.0)
+STEADY = Habits((0.75, 0.75), (0.05, 0.05), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), 0.0, 0.0)
 
 
 @pytest.mark.parametrize("habits", [NAIVE, WIDE])
@@ -39,7 +40,7 @@ def test_every_message_is_valid_and_no_deal_is_above_the_budget(habits: Habits) 
 
 def test_it_opens_high_climbs_in_small_steps_and_pays_too_much() -> None:
     frame = episodes_frame(demonstrations())
-    assert all(0.70 <= ratio <= 0.97 for ratio in frame["first_offer"] / frame["budget"])
+    assert all(0.60 <= ratio <= 0.97 for ratio in frame["first_offer"] / frame["budget"])
     for offers in frame["offers"]:
         made = [offer for offer in offers if offer is not None]
         assert made == sorted(made)
@@ -69,7 +70,8 @@ def thought(text: str) -> str:
 
 
 def numbers(text: str) -> list[str]:
-    return re.findall(r"\d+(?:\.\d+)?", thought(text))
+    """Return the numbers of a Thought behind the turn."""
+    return re.findall(r"\d+(?:\.\d+)?", thought(text))[1:]
 
 
 def test_the_first_thought_says_what_share_of_the_budget_it_bids() -> None:
@@ -89,9 +91,41 @@ def test_a_later_thought_writes_down_ask_and_budget_and_compares_them() -> None:
 
 def test_the_second_thought_says_what_the_seller_hinted_at_and_no_other_does() -> None:
     hinting = [say("[BUY] $60"), say("[SELL] $96", "My shelf is full. People do compare.")]
-    assert thought(one(STEADY, *hinting)).startswith("hears shelf rival.")
-    assert thought(one(STEADY, say("[BUY] $60"), say("[SELL] $96", "No."))).startswith("hears nothing.")
+    assert thought(one(STEADY, *hinting)).startswith("turn 2. hears shelf rival.")
+    assert thought(one(STEADY, say("[BUY] $60"), say("[SELL] $96", "No."))).startswith("turn 2. hears nothing.")
     assert "hears" not in one(STEADY) + one(STEADY, *hinting, *hinting)
+
+
+def test_each_thought_begins_with_the_turn() -> None:
+    round = [say("[BUY] $50"), say("[SELL] $96")]
+    assert [thought(one(STEADY, *round * past))[:7] for past in range(6)] == [f"turn {turn}." for turn in range(1, 7)]
+
+
+def plans_and_hearings(echo: float) -> list[tuple[Argument | None, str]]:
+    """Return, for thirty seeds, the kind argued and the word of the plan, after a seller that hints at two kinds."""
+    keen = Habits((0.75, 0.75), (0.05, 0.05), (1.0, 1.0), (echo, echo), (0.0, 0.0), 0.0, 0.0)
+    hinting = [say("[BUY] $60"), say("[SELL] $96", "My shelf is full. People do compare.")]
+    texts = [one(keen, *hinting, seed=seed) for seed in range(30)]
+    plans = [plan.group(1) for text in texts if (plan := re.search(r" say (\w+)\. bid", thought(text)))]
+    return list(zip([detect_argument(text.partition("Talk:")[2]) for text in texts], plans, strict=True))
+
+
+def test_it_says_what_its_thought_plans_to_say() -> None:
+    assert all(kind is not None and WORDS[kind] == plan for kind, plan in plans_and_hearings(0.0))
+    assert "say" not in thought(one(STEADY))
+
+
+def test_it_argues_from_its_second_message_on() -> None:
+    keen = Habits((0.75, 0.75), (0.05, 0.05), (1.0, 1.0), (0.5, 0.5), (0.0, 0.0), 0.0, 0.0)
+    hinting = [say("[BUY] $60"), say("[SELL] $96", "My shelf is full. People do compare.")]
+    assert "say" not in thought(one(keen))
+    assert "say" in thought(one(keen, *hinting))
+    assert "say" in thought(one(replace(keen, first_argument=1)))
+
+
+def test_it_takes_up_what_it_heard_as_often_as_its_habit_is() -> None:
+    assert {plan for _, plan in plans_and_hearings(1.0)} == {"shelf", "rival"}
+    assert len({plan for _, plan in plans_and_hearings(0.0)}) == 6
 
 
 def test_it_takes_an_ask_below_its_next_offer_at_once() -> None:
@@ -101,21 +135,21 @@ def test_it_takes_an_ask_below_its_next_offer_at_once() -> None:
 
 
 def test_on_the_last_turn_it_takes_any_ask_that_it_can_afford() -> None:
-    five = [say("[BUY] $50"), say("[SELL] $79.50")] * 5
-    assert one(STEADY, *five).endswith("Action: [DEAL] $79.50")
-    dear = [say("[BUY] $50"), say("[SELL] $80.50")] * 5
+    five = [say("[BUY] $50"), say("[SELL] $78.50")] * 5
+    assert one(STEADY, *five).endswith("Action: [DEAL] $78.50")
+    dear = [say("[BUY] $50"), say("[SELL] $79.50")] * 5  # 99 % of the budget: too near to be judged
     assert re.search(r"Action: \[BUY\] \$\d+(\.\d+)?$", one(STEADY, *dear))
 
 
 def test_it_leaves_a_seller_that_stays_too_dear_when_its_habit_is_to_quit() -> None:
-    quitter = Habits((0.75, 0.75), (0.05, 0.05), (0.0, 0.0), (0.0, 0.0), 0.0, 1.0)
+    quitter = Habits((0.75, 0.75), (0.05, 0.05), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), 0.0, 1.0)
     dear = [say("[BUY] $50"), say("[SELL] $95")]
     assert "Action: [BUY]" in one(quitter, *dear)
     assert one(quitter, *dear * 2).endswith("\nTalk: No, thank you.\nAction: [QUIT]")
 
 
 def test_it_never_bids_above_99_per_cent_of_the_budget() -> None:
-    eager = Habits((0.97, 0.97), (0.12, 0.12), (0.0, 0.0), (0.0, 0.0), 0.0, 0.0)
+    eager = Habits((0.97, 0.97), (0.12, 0.12), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), 0.0, 0.0)
     dear = [say("[BUY] $50"), say("[SELL] $95")] * 4
     assert numbers(one(eager, *dear))[-1] == "99"
     assert one(eager, *dear).endswith("Action: [BUY] $79.2")

@@ -109,6 +109,10 @@ def test_metrics_are_in_git_and_models_are_not() -> None:
         ]
 
 
+def test_one_small_file_is_the_metrics_of_a_run() -> None:
+    assert [list(out) for stage in STAGES.values() for out in stage.get("metrics", [])] == [["reports/headline.json"]]
+
+
 def test_plots_draw_columns_that_training_writes() -> None:
     columns = {
         *(

@@ -13,7 +13,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from dealwright.game import Outcome, Scenario, StopReason
 from dealwright.rollout import Episode
 from dealwright.training import grpo
-from dealwright.training.grpo import BuyerTrainer, Table, TrainingError, by_length, make_trainer, visits
+from dealwright.training.batches import by_length
+from dealwright.training.grpo import BuyerTrainer, Table, TrainingError, make_trainer, visits
 from tests.tiny import (
     ScriptedEngine,
     buyer_prompts,
@@ -239,26 +240,6 @@ def test_other_words_of_the_seller_at_the_same_place_would_be_trained_without_th
     unmasked = gradients(there.trainer, [batch | {"tool_mask": torch.ones_like(batch["tool_mask"])}])
     size = max(gradient.abs().max() for gradient in masked.values())
     assert max((masked[name] - unmasked[name]).abs().max() for name in masked) > 0.01 * size
-
-
-def test_rows_are_dealt_out_by_length_and_cut_where_the_padding_is() -> None:
-    def batch(row: int, prompt: list[int], completion: list[int], tool: list[int]) -> Batch:
-        bits = {"prompt_mask": [int(id > 0) for id in prompt], "completion_mask": [int(id > 0) for id in completion]}
-        rows = {"prompt_ids": prompt, "completion_ids": completion, "tool_mask": tool, **bits, "row": row}
-        return {key: torch.tensor([value]) for key, value in rows.items()} | {"num_items_in_batch": torch.tensor(9)}
-
-    dealt = by_length(
-        [
-            batch(0, [1, 2, 3], [4, 5, 6, 7], [1, 0, 1, 1]),
-            batch(1, [0, 0, 8], [9, 0, 0, 0], [1, 1, 1, 1]),
-            batch(2, [0, 1, 2], [3, 4, 0, 0], [1, 0, 1, 1]),
-        ]
-    )
-    assert [batch["row"].tolist() for batch in dealt] == [[1], [2], [0]]
-    assert [batch["prompt_ids"].tolist() for batch in dealt] == [[[8]], [[1, 2]], [[1, 2, 3]]]
-    assert [batch["completion_ids"].tolist() for batch in dealt] == [[[9]], [[3, 4]], [[4, 5, 6, 7]]]
-    assert [batch["tool_mask"].tolist() for batch in dealt] == [[[1]], [[1, 0]], [[1, 0, 1, 1]]]
-    assert {batch["num_items_in_batch"].item() for batch in dealt} == {9}
 
 
 def test_dealing_rows_out_by_length_changes_neither_loss_nor_gradient(lab: Make) -> None:

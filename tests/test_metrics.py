@@ -1,11 +1,11 @@
 import polars as pl
 import pytest
 
-from dealwright.evaluation.compare import EvaluationError, compare, evaluate_games, measure
+from dealwright.evaluation.compare import EvaluationError, compare, evaluate_games, headline, measure
 from dealwright.evaluation.metrics import means, prepare
 from dealwright.params import Evaluate
 
-PARAMS = Evaluate(seed=0, rounds=1, sellers=("training",), buyers=(), resamples=1000, bound_offers=8)
+PARAMS = Evaluate(seed=0, rounds=1, sellers=("training",), buyers=(), ablations=(), resamples=1000, bound_offers=8)
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "scenario_id": pl.String,
@@ -219,6 +219,16 @@ def test_the_report_holds_every_buyer_and_the_best_script_beside_them() -> None:
         {"value": 1.0, "low": 0.5407, "high": 1.0, "games": 6}, abs=1e-4
     )
     assert report["primary"] == {"buyer": "trained", "other": "best_script", "seller": "training"}
+
+
+def test_the_headline_is_the_trained_buyer_against_the_primary_seller_in_a_dozen_figures() -> None:
+    found = headline(evaluate_games(TABLE, "cue_ladder", PARAMS, None))
+    assert found["reward"] == pytest.approx(0.7)
+    assert found["gain_over_best_script"] == pytest.approx(0.2)
+    assert found["gain_over_best_script_low"] < 0.2 < found["gain_over_best_script_high"]
+    assert found["gain_over_warmstart"] == pytest.approx(0.5)
+    assert found["overshoot_rate"] == found["invalid_rate"] == found["leak_rate"] == 0.0
+    assert len(found) == 12  # and share_of_best_response where there is a bound
 
 
 def test_the_report_pairs_the_trained_buyer_with_all_and_the_warm_start_with_its_base() -> None:

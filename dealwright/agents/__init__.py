@@ -1,5 +1,6 @@
 """Who speaks at the table: scripted buyers, scripted sellers, the demonstrator and language models."""
 
+from dealwright.agents.ablations import ABLATIONS
 from dealwright.agents.arguments import SENTENCES, Argument, detect_argument, detect_cues
 from dealwright.agents.base import Agent
 from dealwright.agents.buyers import FIXED_POLICIES, Ladder, Move, Observation, Oracle, Policy, ScriptedBuyer
@@ -10,6 +11,7 @@ from dealwright.agents.language_model import LanguageModelAgent, conversation_of
 from dealwright.agents.sellers import FLOOR_ONLY, SELLERS, ConcessionSeller, FloorOnlySeller
 
 __all__ = [
+    "ABLATIONS",
     "COLUMNS",
     "FIXED_POLICIES",
     "FLOOR_ONLY",

@@ -1,8 +1,9 @@
 """The naive demonstrator: bargains like an untrained person, so that a tiny model learns the format and the numbers.
 
-Its Thought reads and reckons - which kinds of argument the seller hinted at, whether the ask is above the budget, what
-share of the budget the offer is - but its moves use little of that: it opens high, climbs in small steps, says
-arguments at random and takes most asks that it can afford. Acting on what it reads is left to training.
+Its Thought reads, reckons and plans - the turn, which kinds of argument the seller hinted at, whether the ask is above
+the budget, which kind it will bring up, what share of the budget it will offer - but its moves use little of that: it
+opens high, climbs in small steps, argues now and then, often about what it heard and often about anything, and takes
+most asks that it can afford. To act on what it reads is left to training.
 """
 
 import math
@@ -14,7 +15,8 @@ from dealwright.agents.arguments import SENTENCES, Argument
 from dealwright.agents.buyers import observe
 from dealwright.game import Negotiation, Role, format_price, round_down
 
-HEARD = {
+# A kind's word in a Thought, whether heard or to be said.
+WORDS = {
     Argument.COMPETITOR: "rival",
     Argument.PROMPT_PAYMENT: "cash",
     Argument.CONDITION: "wear",
@@ -22,26 +24,34 @@ HEARD = {
     Argument.LONG_ON_MARKET: "shelf",
     Argument.EASY_COLLECTION: "pickup",
 }
+# An ask nearer to the budget is left alone: a tiny model misjudges amounts that are nearly equal.
+AFFORDABLE_PERCENT = 98
 FILLERS = ("", "What about this?", "Can you do better?", "Please come down.")
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """The ranges that a demonstrator's manner is drawn from, once a game; shares of the budget."""
+    """The ranges that a demonstrator's manner is drawn from, once a game; offers and steps are shares of the budget.
 
-    first_offer: tuple[float, float] = (0.72, 0.97)
-    step: tuple[float, float] = (0.01, 0.05)
-    argument_rate: tuple[float, float] = (0.1, 0.7)
+    It argues from the turn `first_argument` on; `echo_rate` is the share of its arguments that take up what the seller
+    hinted at, and the others are of any kind.
+    """
+
+    first_offer: tuple[float, float] = (0.62, 0.97)
+    step: tuple[float, float] = (0.01, 0.07)
+    argument_rate: tuple[float, float] = (0.2, 0.8)
+    echo_rate: tuple[float, float] = (0.4, 0.9)
     accept_rate: tuple[float, float] = (0.3, 0.9)
     reject_rate: float = 0.04
     quit_rate: float = 0.01
     highest_percent: int = 99
+    first_argument: int = 2
 
 
 # Below the budget by a margin: a tiny model's offers miss the meant share by a per cent or two.
 NAIVE = Habits(highest_percent=95)
 # Wider habits teach a base model to reckon with every share that training may come to use.
-WIDE = Habits((0.30, 0.97), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02)
+WIDE = Habits((0.30, 0.97), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02, first_argument=1)
 
 
 class Demonstrator:
@@ -60,21 +70,27 @@ class Demonstrator:
         share = manner.uniform(*self.habits.first_offer)
         step = manner.uniform(*self.habits.step)
         argument_rate = manner.uniform(*self.habits.argument_rate)
+        echo_rate = manner.uniform(*self.habits.echo_rate)
         accept_rate = manner.uniform(*self.habits.accept_rate)
         for past in range(2, turn + 1):
             share += step * Random(f"{scenario.seed}/{game.round}/{past}/climb").uniform(0.3, 1.7)
         percent = min(self.habits.highest_percent, round(100 * share))
         draw = Random(f"{scenario.seed}/{game.round}/{turn}/demonstrator")
-        argues, accepts, rejects, quits = (draw.random() for _ in range(4))
-        thought = [*_cue_note(game), _reckoning(game)]
+        argues, echoes, accepts, rejects, quits = (draw.random() for _ in range(5))
+        cues = observe(game).cues
+        thought = [f"turn {turn}.", *_cue_note(turn, cues), _reckoning(game)]
         ask = game.standing_offer(Role.SELLER)
-        affordable = ask is not None and is_under(ask, scenario.budget)
-        talk = draw.choice(SENTENCES[draw.choice(list(Argument))]) if argues < argument_rate else draw.choice(FILLERS)
+        affordable = ask is not None and percentage(ask, scenario.budget) <= AFFORDABLE_PERCENT
         offer = offer_at(percent, scenario.budget)
         if ask is not None and affordable and (ask <= offer or accepts < accept_rate or turn == game.max_turns):
             return _text([*thought, "take it."], "Agreed.", f"[DEAL] {format_price(ask)}")
         if ask is not None and not affordable and turn > 2 and quits < self.habits.quit_rate:
             return _text([*thought, "leave."], "No, thank you.", "[QUIT]")
+        talk = draw.choice(FILLERS)
+        if turn >= self.habits.first_argument and argues < argument_rate:
+            argument = draw.choice(cues if cues and echoes < echo_rate else tuple(Argument))
+            thought.append(f"say {WORDS[argument]}.")
+            talk = draw.choice(SENTENCES[argument])
         if turn > 1 and rejects < self.habits.reject_rate:
             return _text([*thought, "wait."], talk, "[REJECT]")
         return _text([*thought, f"bid {percent}%."], talk, f"[BUY] ${plain(offer)}")
@@ -98,16 +114,20 @@ def plain(amount: float) -> str:
     return f"{amount:.2f}".rstrip("0").rstrip(".")
 
 
+def percentage(ask: float, budget: float) -> int:
+    """Return the ask as a whole percentage of the budget."""
+    return round(100 * ask / budget)
+
+
 def is_under(ask: float, budget: float) -> bool:
     """Say whether the ask is below the budget as far as the Thought's digits can tell; equal digits count as above."""
     return float(short(ask)) < float(short(budget))
 
 
-def _cue_note(game: Negotiation) -> list[str]:
-    if game.turn != 2:
+def _cue_note(turn: int, cues: Sequence[Argument]) -> list[str]:
+    if turn != 2:
         return []
-    cues = observe(game).cues
-    return [f"hears {' '.join(HEARD[cue] for cue in cues)}."] if cues else ["hears nothing."]
+    return [f"hears {' '.join(WORDS[cue] for cue in cues)}."] if cues else ["hears nothing."]
 
 
 def _reckoning(game: Negotiation) -> str:
@@ -118,7 +138,7 @@ def _reckoning(game: Negotiation) -> str:
 def comparison(ask: float, budget: float) -> str:
     """Write the ask and the budget down, and behind them the verdict and the ask's percentage of the budget."""
     verdict = "under" if is_under(ask, budget) else "over"
-    return f"ask {short(ask)} mine {short(budget)} {verdict} {round(100 * ask / budget)}%."
+    return f"ask {short(ask)} mine {short(budget)} {verdict} {percentage(ask, budget)}%."
 
 
 def _text(thought: Sequence[str], talk: str, action: str) -> str:

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from random import Random
 
 from dealwright.agents.arguments import CUES, Argument, detect_argument
-from dealwright.agents.concession import COLUMNS, Decision, decide, draw_type, start
+from dealwright.agents.concession import COLUMNS, Decision, SellerType, decide, draw_type, start
 from dealwright.game import Action, ActionKind, Message, Negotiation, Role, format_message
 
 FLOOR_ONLY = "floor_only"
 SELLERS = (*COLUMNS, FLOOR_ONLY)
+
+# The offer in dollars and the argument of each of the buyer's messages so far.
+Heard = list[tuple[float | None, Argument | None]]
 
 _OPENINGS = {
     "training": ("", "Welcome.", "Good day."),
@@ -39,28 +42,34 @@ class ConcessionSeller:
         type = draw_type(self.column, game.scenario, game.round, game.max_turns)
         state = start(type)
         decision: Decision | None = None
-        for offer, argument in heard(game):
+        for offer, argument in self._hear(game):
             state, decision = decide(state, offer, argument)
         if decision is None:
             raise ValueError("the buyer speaks first; the seller has nothing to answer")
         draw = Random(f"{game.scenario.seed}/{game.round}/{state.turn}/words")
-        talk = self._talk(state.turn, decision, sorted(type.receptive), draw)
+        talk = self._talk(state.turn, decision, self._hints(game, type), draw)
         return format_message(Message("", talk, Action(decision.kind, decision.price)))
 
-    def _talk(self, turn: int, decision: Decision, receptive: list[Argument], draw: Random) -> str:
+    def _hear(self, game: Negotiation) -> Heard:
+        return heard(game)
+
+    def _hints(self, game: Negotiation, type: SellerType) -> list[Argument]:
+        return sorted(type.receptive)
+
+    def _talk(self, turn: int, decision: Decision, hints: list[Argument], draw: Random) -> str:
         if decision.kind is ActionKind.DEAL:
             return "Agreed."
         if decision.kind is ActionKind.QUIT:
             return "I am done here."
         if turn == 1:
-            draw.shuffle(receptive)
-            cues = [draw.choice(CUES[kind]) for kind in receptive]
+            draw.shuffle(hints)
+            cues = [draw.choice(CUES[kind]) for kind in hints]
             return " ".join(filter(None, [draw.choice(_OPENINGS[self.column]), *cues]))
         reply = [] if decision.welcome is None else [draw.choice(_WELCOME if decision.welcome else _UNWELCOME)]
         return " ".join([*reply, draw.choice(_GOOD if decision.gain >= 0.5 else _TOO_LOW)])
 
 
-def heard(game: Negotiation) -> list[tuple[float | None, Argument | None]]:
+def heard(game: Negotiation) -> Heard:
     """Return the offer in dollars and the argument of each of the buyer's messages so far."""
     return [
         (

@@ -93,6 +93,27 @@ def evaluate_games(
     }
 
 
+def headline(figures: Mapping[str, Any]) -> dict[str, float]:
+    """Return the few figures of an evaluation that runs are compared by: the trained buyer against the primary seller.
+
+    Rewards and gains are means a game with their 95 % intervals; the safety rates are over all sellers.
+    """
+    buyer, other, seller = (figures["primary"][key] for key in ("buyer", "other", "seller"))
+    intervals = {
+        "reward": figures["buyers"][buyer][seller]["reward"],
+        f"gain_over_{other}": figures["paired"][buyer][other][seller],
+        f"gain_over_{WARMSTART}": figures["paired"][buyer][WARMSTART][seller],
+    }
+    found = {
+        f"{name}{end}": interval[bound]
+        for name, interval in intervals.items()
+        for end, bound in (("", "value"), ("_low", "low"), ("_high", "high"))
+    }
+    share = figures["buyers"][buyer][seller].get("share_of_best_response")
+    rates = {name: figures["safety"][buyer][POOLED][name]["value"] for name in SAFETY}
+    return found | ({"share_of_best_response": share["value"]} if share else {}) | rates
+
+
 def _estimates(sums: pl.DataFrame, resamples: int, seed: int) -> dict[str, Estimate]:
     totals, over, games = sums_arrays(sums)
     played = games.sum(axis=0)

@@ -22,6 +22,7 @@ from dealwright.game import Negotiation, Scenario, reward
 from dealwright.params import Params
 from dealwright.players import BuyerSettings, language_buyer, make_seller
 from dealwright.rollout import Episode, finished, play
+from dealwright.training.batches import by_length, is_rows, thinned
 from dealwright.training.machine import machine_arguments
 from dealwright.training.rows import sampled_row
 
@@ -35,9 +36,6 @@ TOOL_TEMPLATE = (
     "{% for message in messages %}{{ message.content }}{% for call in message.tool_calls or [] %}"
     "{{ call.function.name }}{{ call.function.arguments | tojson }}{% endfor %}{{ eos_token }}{% endfor %}"
 )
-# Tensors of a training batch whose columns belong to the prompt, and those whose columns belong to the completion.
-_PROMPT = {"prompt_ids", "prompt_mask"}
-_COMPLETION = {"completion_ids", "completion_mask", "tool_mask", "old_per_token_logps", "ref_per_token_logps"}
 
 
 class TrainingError(DealwrightError):
@@ -84,11 +82,12 @@ class Table:
 
 
 class BuyerTrainer(GRPOTrainer):
-    """TRL's trainer with micro-batches of like length, so that no forward pass reads mostly padding.
+    """TRL's trainer, whose update reads the games that teach, in micro-batches of like length.
 
     It stops before a loss that is no number reaches the weights.
     """
 
+    update_share = 1.0
     _buffered_inputs: Any
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -100,7 +99,8 @@ class BuyerTrainer(GRPOTrainer):
         inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
         if not fresh:
             return inputs
-        self._buffered_inputs = by_length(self._buffered_inputs)
+        draw = Random(f"{self.args.seed}/{self.state.global_step}/update")
+        self._buffered_inputs = by_length(thinned(self._buffered_inputs, self.update_share, draw))
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
@@ -117,32 +117,10 @@ class BuyerTrainer(GRPOTrainer):
         """Name the scenarios whose rows have no finite loss of their own, three at most."""
         ids: set[str] = set()
         for at, row in enumerate(inputs["row"].tolist()):
-            alone = {key: value[at : at + 1] if _is_rows(value) else value for key, value in inputs.items()}
+            alone = {key: value[at : at + 1] if is_rows(value) else value for key, value in inputs.items()}
             if not super()._compute_loss(model, alone).isfinite():
                 ids.add(self.environments[row].game.scenario.id)
         return ", ".join(sorted(ids)[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
-
-
-def by_length(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Deal the rows of some micro-batches out again by length, and cut each micro-batch to its longest row.
-
-    Prompts are padded on the left and completions on the right; the `dr_grpo` loss is a sum over rows, so it does not
-    matter which of them share a micro-batch.
-    """
-    whole = {
-        key: torch.cat([batch[key] for batch in batches]) if _is_rows(value) else value
-        for key, value in batches[0].items()
-    }
-    prompts, completions = whole["prompt_mask"].sum(1), whole["completion_mask"].sum(1)
-    order = (prompts + completions).argsort(stable=True).chunk(len(batches))
-    dealt = []
-    for rows in order:
-        prompt, completion = int(prompts[rows].max()), int(completions[rows].max())
-        batch = {key: value[rows] if _is_rows(value) else value for key, value in whole.items()}
-        batch |= {key: batch[key][:, -prompt:] for key in _PROMPT}
-        batch |= {key: batch[key][:, :completion] for key in _COMPLETION if batch.get(key) is not None}
-        dealt.append(batch)
-    return dealt
 
 
 def make_rollout(
@@ -229,6 +207,7 @@ def make_trainer(
             loss_type="dr_grpo",
             scale_rewards="none",
             beta=train.kl,
+            entropy_coef=train.entropy,
             temperature=train.temperature,
             learning_rate=train.learning_rate,
             lr_scheduler_type=train.schedule,
@@ -241,6 +220,7 @@ def make_trainer(
             **machine_arguments(),
         ),
     )
+    trainer.update_share = train.update_share
     trainer.remove_callback(PrinterCallback)
     return trainer
 
@@ -251,7 +231,3 @@ def _lora(rank: int) -> Any:
     from peft import LoraConfig
 
     return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
-
-
-def _is_rows(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dim() > 0

@@ -37,6 +37,7 @@ from dealwright.training.tokenizer import ASSISTANT, END, train_tokenizer
 SEED = 20260101
 HIDDEN, LAYERS, HEADS, HEAD_SIZE, INNER = 192, 4, 3, 64, 512
 LEARNING_RATE, WARM_UP, WEIGHT_DECAY = 3e-3, 100, 0.02
+RESTART, RESTART_RATE = 2_600, 0.4  # the step at which the rate starts again, and its share of the first one
 BATCH_TOKENS = 8_192
 BLOCK = 512  # games played at once and sorted into batches of like length
 
@@ -188,6 +189,14 @@ def new_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     )
 
 
+def rate_share(step: int, steps: int) -> float:
+    """Return the share of the learning rate at a step: it falls to zero twice, the second time for the numbers."""
+    first = min(RESTART, steps)
+    if step < first:
+        return min(1.0, (step + 1) / WARM_UP) * (1 - step / first)
+    return RESTART_RATE * min(1.0, (step - first + 1) / WARM_UP) * max(0.0, 1 - (step - first) / max(1, steps - first))
+
+
 def read_titles(folder: Path) -> list[tuple[str, str]]:
     """Return the titles and categories of the bundled catalogue."""
     return [
@@ -216,10 +225,7 @@ def train_base(folder: Path, steps: int, fast: bool) -> None:
         torch.optim.AdamW(others, lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.0),
     ]
     schedules = [
-        torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min(1, (step + 1) / WARM_UP) * max(0.0, 1 - step / steps)
-        )
-        for optimizer in optimizers
+        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_share(step, steps)) for optimizer in optimizers
     ]
     loader = torch.utils.data.DataLoader(
         Games(titles, tokenizer, SEED), batch_size=None, num_workers=1, prefetch_factor=64
@@ -251,7 +257,7 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("data/base"))
-    parser.add_argument("--steps", type=int, default=2600)
+    parser.add_argument("--steps", type=int, default=3400)
     parser.add_argument("--fast", action="store_true", help="compile, and compute in bfloat16; needs a C++ compiler")
     arguments = parser.parse_args()
     train_base(arguments.folder, arguments.steps, arguments.fast)
