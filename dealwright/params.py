@@ -148,7 +148,6 @@ class Evaluate(Group):
     seed: int
     rounds: Count
     sellers: Annotated[tuple[str, ...], Field(min_length=1)]
-    buyers: tuple[str, ...]
     ablations: tuple[Literal["talk_emptied", "stock_arguments", "cues_removed", "cues_swapped"], ...]
     resamples: Count
     bound_offers: Annotated[int, Field(ge=4)]

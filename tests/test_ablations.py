@@ -101,7 +101,6 @@ PARAMS = Evaluate(
     seed=0,
     rounds=1,
     sellers=("training",),
-    buyers=(),
     ablations=("cues_removed",),
     resamples=500,
     bound_offers=8,
