@@ -84,9 +84,9 @@ def test_tiny_brings_the_file_back_to_the_byte(params: Path) -> None:
 
 
 def test_a_profile_says_what_it_changed(params: Path) -> None:
-    assert Change("train.steps", 50, 2) in apply_profile("smoke", params, PROFILES)
+    assert Change("prompts.test", 128, 24) in apply_profile("smoke", params, PROFILES)
     assert apply_profile("smoke", params, PROFILES) == []
-    assert str(Change("train.steps", 50, 2)) == "train.steps: 50 -> 2"
+    assert str(Change("prompts.test", 128, 24)) == "prompts.test: 128 -> 24"
 
 
 def test_a_profile_leaves_what_is_no_size(params: Path) -> None:
