@@ -45,9 +45,16 @@ def test_the_best_is_taken_where_the_earlier_ones_are_worse() -> None:
 
 
 def test_the_earliest_that_is_not_worse_than_the_best_is_taken() -> None:
-    found = select_checkpoint(probe(step_0=[0.1], step_5=[0.7, 0.5], step_10=[0.5, 0.72], step_15=[0.4, 0.41]), PARAMS)
+    found = select_checkpoint(probe(step_0=[0.1], step_5=[0.6], step_10=[0.6, 0.62], step_15=[0.4, 0.41]), PARAMS)
     assert (found["selected"], found["best"]) == (5, 10)
-    assert found["why"].endswith("step 5 is the earliest that is not worse than it by the paired 95 % interval")
+    assert found["why"].endswith(
+        "step 5 is the earliest that loses no more than 0.02 against it by the paired 95 % interval"
+    )
+
+
+def test_a_checkpoint_that_may_well_be_worse_is_not_taken_for_as_good() -> None:
+    found = select_checkpoint(probe(step_0=[0.1], step_5=[0.7, 0.5], step_10=[0.5, 0.72]), PARAMS)
+    assert (found["selected"], found["best"]) == (10, 10)
 
 
 def test_the_warm_start_is_taken_where_training_gained_nothing() -> None:

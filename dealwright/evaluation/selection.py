@@ -10,6 +10,7 @@ from dealwright.evaluation.compare import compare, measure
 from dealwright.evaluation.metrics import prepare
 from dealwright.params import Select
 
+NOISE = 0.02  # the loss of mean reward that does not count (protocol, section 6)
 SHOWN = ("reward", "deal_rate", "overshoot_rate", "invalid_rate", "leak_rate", "bargained_ratio", "first_offer_ratio")
 
 
@@ -17,8 +18,9 @@ def select_checkpoint(episodes: pl.DataFrame, params: Select) -> dict[str, Any]:
     """Return which checkpoint to take and why, from probe games on the validation scenarios.
 
     A checkpoint is eligible where at most `params.overshoot` of its games end above the budget; where none is, those
-    that overshoot least are. Among the eligible the one with the highest mean reward is the best, and the earliest
-    whose paired 95 % interval against it reaches 0 is taken.
+    that overshoot least are. Among the eligible the one with the highest mean reward is the best, and the earliest is
+    taken whose paired 95 % interval against it excludes a loss of more than NOISE. An interval that merely reaches 0
+    would not do: with few games it lets every checkpoint pass for as good as the best.
     The reward of the chosen one is the winner of a contest and is never quoted as a result. Raises DealwrightError
     where a reward is no number.
     """
@@ -47,11 +49,11 @@ def select_checkpoint(episodes: pl.DataFrame, params: Select) -> dict[str, Any]:
         entry = {name: asdict(measured[step][name]) for name in SHOWN if name in measured[step]}
         entries.append({"step": step, **entry, "difference": None if difference is None else asdict(difference)})
         if step in eligible and (
-            step == best or (difference and difference.high is not None and difference.high >= 0)
+            step == best or (difference and difference.low is not None and difference.low >= -NOISE)
         ):
             tied.append(step)
     chosen = min(tied)
     why = f"step {best} has the highest validation reward of those with {allowed}"
     if chosen != best:
-        why += f"; step {chosen} is the earliest that is not worse than it by the paired 95 % interval"
+        why += f"; step {chosen} is the earliest that loses no more than {NOISE} against it by the paired 95 % interval"
     return {"selected": chosen, "best": best, "why": why, "checkpoints": entries}
