@@ -55,5 +55,5 @@ def select_checkpoint(episodes: pl.DataFrame, params: Select) -> dict[str, Any]:
     chosen = min(tied)
     why = f"step {best} has the highest validation reward of those with {allowed}"
     if chosen != best:
-        why += f"; step {chosen} is the earliest that loses no more than {NOISE} against it by the paired 95 % interval"
+        why += f"; step {chosen} is the earliest that loses at most {NOISE} against it by the paired 95 % interval"
     return {"selected": chosen, "best": best, "why": why, "checkpoints": entries}
