@@ -5,6 +5,7 @@ last whole checkpoint.
 """
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
@@ -12,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from dealwright.errors import DealwrightError
-from dealwright.files import write_text
+from dealwright.files import replacing_folder, write_text
 from dealwright.params import load_params
 from dealwright.profiles import PARAMS, apply_profile, set_params
 from dealwright.tracking.connection import tracking_uri
 
 CLONE = Path("data/work/retrain")
+REPORTS = Path("reports")
 SQLITE = "sqlite:///"
 
 
@@ -63,6 +65,17 @@ def entered(folder: Path) -> Iterator[None]:
             del os.environ["MLFLOW_TRACKING_URI"]
         else:
             os.environ["MLFLOW_TRACKING_URI"] = before
+
+
+def keep_reports(project: Path, version: int) -> str:
+    """Copy the working folder's reports into the project's, where no later retraining replaces them.
+
+    Returns their folder there, as in `retrained/version-7`.
+    """
+    kept = f"retrained/version-{version}"
+    with replacing_folder(project / REPORTS / kept) as beside:
+        shutil.copytree(REPORTS, beside, dirs_exist_ok=True)
+    return kept
 
 
 def _inputs(project: Path, clone: Path) -> dict[str, Any]:

@@ -169,13 +169,14 @@ class Tracking(Group):
 
 
 class Retrain(Group):
-    """When the flow `retrain` runs, what makes it train, and what a candidate must gain."""
+    """When the flow `retrain` runs, what makes it train, what a candidate must gain, and where its report is shown."""
 
     cron: str | None
     new_products: Share
     rejected_rise: Share
     price_drift: Annotated[float, Field(ge=0)]
     minimum_gain: Annotated[float, Field(ge=0, le=2)]
+    reports: Annotated[str, Field(pattern="^https?://")]
 
 
 class Params(Group):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dealwright.clones import CloneError, entered, refresh_clone
+from dealwright.clones import CloneError, entered, keep_reports, refresh_clone
 from dealwright.params import load_params
 from dealwright.tracking.connection import tracking_uri
 
@@ -43,6 +43,7 @@ def test_the_clone_has_the_commit_with_the_parameters_as_they_stand(project: Pat
     clone = tmp_path / "clone"
     params = project / "params.yaml"
     params.write_text(params.read_text().replace("minimum_rows: 20", "minimum_rows: 21"))
+    before = params.read_text()
     (project / "code.py").write_text("two\n")
     left = refresh_clone(project, clone, "smoke", {"catalogue.source": "csv"})
     assert left == ["code.py"]
@@ -50,7 +51,7 @@ def test_the_clone_has_the_commit_with_the_parameters_as_they_stand(project: Pat
     used = load_params(clone / "params.yaml")
     assert (used.validate_.minimum_rows, used.train.steps, used.catalogue.source) == (21, 2, "csv")
     assert used.catalogue.path == f"{project}/data/catalogue"
-    assert load_params(params).train.steps == 50
+    assert params.read_text() == before
 
 
 def test_a_clone_is_refreshed_and_keeps_what_git_ignores(project: Path, tmp_path: Path) -> None:
@@ -95,3 +96,16 @@ def test_mlflow_stays_where_it_was_while_a_clone_is_entered(tmp_path: Path, monk
             assert tracking_uri() == f"sqlite:///{tmp_path}/mlflow.db"
         assert Path.cwd() == tmp_path
         assert os.environ.get("MLFLOW_TRACKING_URI") == given
+
+
+def test_the_reports_of_a_clone_are_kept_in_the_project_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = tmp_path / "clone"
+    (clone / "reports/games").mkdir(parents=True)
+    (clone / "reports/index.html").write_text("a page")
+    (clone / "reports/games/1.js").write_text("games")
+    monkeypatch.chdir(clone)
+    assert keep_reports(tmp_path, 7) == "retrained/version-7"
+    kept = tmp_path / "reports/retrained/version-7"
+    (kept / "games/stale.js").write_text("of an earlier run")
+    assert keep_reports(tmp_path, 7) == "retrained/version-7"
+    assert sorted(path.name for path in kept.rglob("*")) == ["1.js", "games", "index.html"]

@@ -6,7 +6,9 @@ import pytest
 from dealwright.catalogue.drift import CategoryDrift, compare_catalogues
 from dealwright.params import Retrain
 
-LIMITS = Retrain(cron=None, new_products=0.2, rejected_rise=0.1, price_drift=0.05, minimum_gain=0)
+LIMITS = Retrain(
+    cron=None, new_products=0.2, rejected_rise=0.1, price_drift=0.05, minimum_gain=0, reports="http://reports"
+)
 
 
 def catalogue(*rows: tuple[str, str, float, float]) -> pl.DataFrame:
@@ -23,7 +25,10 @@ def test_the_same_catalogue_gives_no_reason_to_train() -> None:
         CategoryDrift("toys", 2, 0, 0, 35.0, 35.0, 0.0),
     )
     assert drift.reasons(LIMITS) == []
-    assert drift.reasons(Retrain(cron=None, new_products=0, rejected_rise=0, price_drift=0, minimum_gain=0)) == []
+    assert (
+        drift.reasons(LIMITS.model_copy(update=dict.fromkeys(("new_products", "rejected_rise", "price_drift"), 0)))
+        == []
+    )
 
 
 def test_new_and_gone_products_are_counted_where_they_are_now() -> None:
