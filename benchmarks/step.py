@@ -26,33 +26,31 @@ PRODUCT_SECONDS = 0.2  # spent on measuring one rate
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step had to do: the length of each dialogue, and the tokens in it that the buyer sampled."""
+    """Dialogues that are read: the length of each, and the number of tokens whose logits are needed."""
 
     lengths: tuple[int, ...]
-    sampled: int
+    scored: int
 
     def operations(self, model: "PreTrainedModel") -> float:
-        """Count the operations of one forward pass over all dialogues without padding.
-
-        Logits count for the sampled tokens alone, and attention for the tokens before each.
-        """
+        """Count the operations of one forward pass without padding; attention counts for the tokens before each."""
         layers, head = shapes_of(model)
         config = model.config
         per_token = 2 * sum(inputs * outputs * count for (inputs, outputs), count in layers.items())
         attention = 4 * config.num_hidden_layers * config.num_attention_heads * config.head_dim
         looks = sum(length * (length + 1) / 2 for length in self.lengths)
-        return per_token * sum(self.lengths) + attention * looks + 2 * head[0] * head[1] * self.sampled
+        return per_token * sum(self.lengths) + attention * looks + 2 * head[0] * head[1] * self.scored
 
 
 class Clock(TrainerCallback):
-    """Notes each step's seconds, and right after it those of its operations as bare products."""
+    """Notes the seconds of each step's two parts, and right after it those of their operations as bare products."""
 
     def __init__(self, trainer: "BuyerTrainer") -> None:
         self.trainer = trainer
-        self.steps: list[float] = []
-        self.limits: list[float] = []
-        self.rates: list[dict[str, float]] = []
-        self._start = 0.0
+        self.parts: list[dict[str, float]] = []
+        self.limits: list[dict[str, float]] = []
+        self._roll, trainer.rollout_func = trainer.rollout_func, self._timed_rollout
+        self._start = self._rollout = 0.0
+        self._played = Work((), 0)
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         """Start the clock."""
@@ -60,21 +58,33 @@ class Clock(TrainerCallback):
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         """Stop it, and measure the limit of the work just done."""
-        self.steps.append(perf_counter() - self._start)
-        model = self.trainer.model
-        work = work_of(self.trainer._buffered_inputs)
-        games = len(work.lengths)
-        micro_batch = sum(work.lengths) // len(self.trainer._buffered_inputs)
-        rollout, update = product_rate(model, games), product_rate(model, micro_batch, backward=True)
-        forward = work.operations(model)
-        self.limits.append(forward / rollout + 3 * forward / update)
-        self.rates.append({"rollout": rollout / 1e9, "update": update / 1e9, "operations": 4 * forward / 1e9})
+        self.parts.append({"rollout": self._rollout, "update": perf_counter() - self._start - self._rollout})
+        model, batches = self.trainer.model, self.trainer._buffered_inputs
+        learnt = _learnt(batches)
+        rollout_rate = product_rate(model, len(self._played.lengths))
+        update_rate = product_rate(model, sum(learnt.lengths) // len(batches), backward=True)
+        self.limits.append(
+            {
+                "rollout": self._played.operations(model) / rollout_rate,
+                "update": 3 * learnt.operations(model) / update_rate,
+            }
+        )
+
+    def _timed_rollout(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        start = perf_counter()
+        output = self._roll(prompts, trainer)
+        self._rollout = perf_counter() - start
+        dialogues = zip(output["prompt_ids"], output["completion_ids"], strict=True)
+        self._played = Work(
+            tuple(len(prompt) + len(completion) for prompt, completion in dialogues), sum(map(sum, output["env_mask"]))
+        )
+        return output
 
 
 def grpo_step(products: int | None = None, group_size: int | None = None, repeats: int = 5) -> Comparison:
-    """Compare the time of the step's operations at the rate of bare products with the time of the step.
+    """Compare the time of a step with that of its operations at the rate of bare products.
 
-    The sizes are those of params.yaml where they are not given. The first step warms up and does not count.
+    The sizes are those of params.yaml where none are given. The first step warms up and does not count.
     """
     from dealwright.training.grpo import make_trainer
 
@@ -93,28 +103,28 @@ def grpo_step(products: int | None = None, group_size: int | None = None, repeat
         clock = Clock(trainer)
         trainer.add_callback(clock)
         trainer.train()
+    parts, limits = clock.parts[1:], clock.limits[1:]
+    sizes = train.model_dump(include={"products", "group_size", "update_share", "micro_batch"})
     return Comparison(
         what="one GRPO step: rollout and update",
         other="its operations as bare float32 matrix products of the model's shapes",
         unit="seconds",
-        ours=clock.steps[1:],
-        others=clock.limits[1:],
+        ours=[sum(part.values()) for part in parts],
+        others=[sum(limit.values()) for limit in limits],
         target=0.4,
-        sizes={"products": products, "group_size": group_size, "micro_batch": train.micro_batch, "repeats": repeats},
+        sizes=sizes | {"repeats": repeats},
         found={
-            "gigaflop_per_second": {
-                name: median(rate[name] for rate in clock.rates[1:]) for name in ("rollout", "update")
-            },
-            "gigaflop_per_step": median(rate["operations"] for rate in clock.rates[1:]),
+            part: {"ours": median(times[part] for times in parts), "other": median(limit[part] for limit in limits)}
+            for part in ("rollout", "update")
         },
     )
 
 
-def work_of(batches: list[dict[str, Any]]) -> Work:
-    """Read the dialogues' lengths and sampled tokens from the micro-batches of a step."""
+def _learnt(batches: list[dict[str, Any]]) -> Work:
+    """Read from a step's micro-batches what its update read."""
     lengths = [batch["prompt_mask"].sum(1) + batch["completion_mask"].sum(1) for batch in batches]
-    sampled = sum(int((batch["completion_mask"] * batch["tool_mask"]).sum()) for batch in batches)
-    return Work(tuple(int(length) for row in lengths for length in row), sampled)
+    scored = sum(int((batch["completion_mask"] * batch["tool_mask"]).sum()) for batch in batches)
+    return Work(tuple(int(length) for row in lengths for length in row), scored)
 
 
 def shapes_of(model: "PreTrainedModel") -> tuple[Shapes, tuple[int, int]]:
