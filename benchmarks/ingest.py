@@ -84,7 +84,13 @@ def write_products(path: Path, rows: int) -> None:
 def plan(path: Path) -> Catalogue:
     """Return the parameters of the ingest of such a file."""
     return Catalogue(
-        source="csv", path=str(path), columns={}, currency="USD", cost_ratio=None, description_characters=1200
+        source="csv",
+        path=str(path),
+        columns={},
+        currency="USD",
+        cost_ratio=None,
+        title_characters=(1, 500),
+        description_characters=1200,
     )
 
 

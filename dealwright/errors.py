@@ -13,10 +13,18 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def one_line(error: DealwrightError | OSError) -> str:
+    """Return the one line that tells a user of an error; the operating system's names the file, where it knows it."""
+    if isinstance(error, DealwrightError) or error.strerror is None:
+        return f"error: {first_line(error)}"
+    place = f" {error.filename}" if error.filename is not None else ""
+    return f"error: cannot use{place or ' a file'}: {error.strerror}; see to the disk and its permissions"
+
+
 def run_stage(main: Callable[[], None]) -> None:
-    """Run a stage; a DealwrightError becomes one line on standard error and exit status 1."""
+    """Run a stage; what the user can mend, a full disk too, becomes one line on standard error and exit status 1."""
     try:
         main()
-    except DealwrightError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (DealwrightError, OSError) as error:
+        print(one_line(error), file=sys.stderr)
         sys.exit(1)

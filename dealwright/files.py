@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealwright.errors import DealwrightError
+from dealwright.errors import DealwrightError, first_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,29 +16,66 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a path beside the given one and rename it into place when the block ends without an error."""
+    """Yield a path beside the given one and rename it into place when the block ends without an error.
+
+    Raises DealwrightError, and leaves what was there, where the disk is full or may not be written to.
+    """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        yield beside
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
+    with _writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield beside
+            os.replace(beside, target)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield a new folder beside the given path, and put it there whole when the block ends without an error."""
+    """Yield a new folder beside the given path, and put it there whole when the block ends without an error.
+
+    Raises DealwrightError, and leaves what was there, where the disk is full or may not be written to.
+    """
     beside = path.with_name(f".{path.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
+    with _writing(path):
+        beside.mkdir(parents=True)
+        try:
+            yield beside
+            shutil.rmtree(path, ignore_errors=True)
+            beside.rename(path)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
     try:
-        yield beside
-        shutil.rmtree(path, ignore_errors=True)
-        beside.rename(path)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        yield
+    except OSError as error:
+        raise unwritable(target, error) from error
+
+
+def unwritable(target: Path, error: Exception) -> DealwrightError:
+    """Return the one line that says why a file or a folder could not be written."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
+    return DealwrightError(f"cannot write {target}: {why}; what was there is kept, so make room and run it again")
+
+
+def read_table(
+    path: str | Path, where: "pl.Expr | None" = None, mend: str = "run `dvc repro` first"
+) -> "pl.DataFrame":
+    """Read the rows of a Parquet file that fit; DealwrightError where it is missing or damaged."""
+    import polars as pl
+    from polars.exceptions import PolarsError
+
+    try:
+        rows = pl.scan_parquet(path)
+        return (rows if where is None else rows.filter(where)).collect()
+    except (OSError, PolarsError) as error:
+        problem = "is missing" if not Path(path).exists() else "is not a readable Parquet file of this pipeline"
+        raise DealwrightError(f"{path} {problem}; {mend}") from error
 
 
 def read_json(path: str | Path, mend: str = "run `dvc repro` first") -> Any:
@@ -62,8 +99,13 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def write_parquet(path: str | Path, frame: "pl.DataFrame") -> None:
     """Write a table as Parquet."""
+    from polars.exceptions import PolarsError
+
     with replacing(path) as beside:
-        frame.write_parquet(beside)
+        try:
+            frame.write_parquet(beside)
+        except PolarsError as error:
+            raise unwritable(Path(path), error) from error
 
 
 def _rounded(value: Any) -> Any:

@@ -5,12 +5,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from dealwright.errors import DealwrightError
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what NumPy takes
+Name = Annotated[str, Field(min_length=1)]
+
+
+def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
+    if bounds[0] > bounds[1]:
+        raise ValueError("the first must not be above the second")
+    return bounds
 
 
 class ParamsError(DealwrightError):
@@ -18,19 +26,27 @@ class ParamsError(DealwrightError):
 
 
 class Group(BaseModel):
-    """A group of parameters; unknown keys are refused."""
+    """A group of parameters; unknown keys, infinite numbers, and true or false for a number are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+            raise ValueError("expected no true or false")
+        return value
 
 
 class Catalogue(Group):
     """Where products come from and how their columns are called."""
 
     source: Literal["bundled", "amazon_history_price", "csv", "jsonl", "parquet"]
-    path: str
+    path: Name
     columns: dict[str, str]
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")]
     cost_ratio: Annotated[float, Field(gt=0, lt=1)] | None
+    title_characters: Annotated[tuple[Count, Count], AfterValidator(_rising)]
     description_characters: Count
 
 
@@ -39,14 +55,13 @@ class Validate(Group):
 
     minimum_rows: Count
     categories: Annotated[tuple[str, ...], Field(min_length=1)] | None
-    conflict_share: tuple[Share, Share]
-    title_characters: tuple[Count, Count]
+    conflict_share: Annotated[tuple[Share, Share], AfterValidator(_rising)]
 
 
 class Prompts(Group):
     """Scenarios, splits and prompt texts."""
 
-    seed: int
+    seed: Seed
     budget_factor: Annotated[float, Field(gt=0, le=1)]
     test: Count
     validation: Count
@@ -70,7 +85,7 @@ class Game(Group):
 class Rollouts(Group):
     """Scripted reference games, the fits of the scripts, and the demonstrations."""
 
-    seed: int
+    seed: Seed
     demonstrations: Count
     reference_rounds: Count
     fit_scenarios: Count
@@ -88,8 +103,8 @@ class Gate(Group):
 class Warmstart(Group):
     """Supervised fine-tuning of the base model."""
 
-    base: str
-    seed: int
+    base: Name
+    seed: Seed
     steps: Annotated[int, Field(ge=0)]
     batch_size: Count
     learning_rate: Annotated[float, Field(gt=0)]
@@ -100,7 +115,7 @@ class Warmstart(Group):
 class Train(Group):
     """GRPO training against the regulated seller."""
 
-    seed: int
+    seed: Seed
     seller: str
     steps: Count
     products: Count
@@ -135,7 +150,7 @@ class Train(Group):
 class Select(Group):
     """The probe games that choose a checkpoint."""
 
-    seed: int
+    seed: Seed
     rounds: Count
     seller: str
     overshoot: Share
@@ -145,7 +160,7 @@ class Select(Group):
 class Evaluate(Group):
     """The final games on the test scenarios."""
 
-    seed: int
+    seed: Seed
     rounds: Count
     sellers: Annotated[tuple[str, ...], Field(min_length=1)]
     ablations: tuple[Literal["talk_emptied", "stock_arguments", "cues_removed", "cues_swapped"], ...]
@@ -157,15 +172,15 @@ class Phases(Group):
     """Clusters of episodes and change points over checkpoints."""
 
     clusters: Annotated[int, Field(ge=2)]
-    seed: int
+    seed: Seed
     false_alarm: Annotated[float, Field(gt=0, lt=1)]
 
 
 class Tracking(Group):
     """Names in MLflow."""
 
-    experiment: str
-    model: str
+    experiment: Name
+    model: Annotated[str, Field(pattern="^[^/:]+$")]
 
 
 class Retrain(Group):

@@ -23,6 +23,7 @@ from dealwright.agents import (
 )
 from dealwright.engines.base import Engine, Sampling
 from dealwright.errors import DealwrightError
+from dealwright.files import read_table
 from dealwright.game import Role, Scenario
 from dealwright.params import Params
 from dealwright.prompts import opening
@@ -100,8 +101,7 @@ def ladder_from(values: Mapping[str, Any]) -> Ladder:
 def read_prompts(role: Role, persona: str = "", path: str | Path = "data/prompts.parquet") -> dict[str, str]:
     """Return the system prompt of every scenario for a side, as the prompts stage wrote them."""
     wanted = (pl.col("role") == role.value) & (pl.col("persona") == persona)
-    frame = pl.scan_parquet(path).filter(wanted).select("scenario", "text").collect()
-    return dict(frame.iter_rows())
+    return dict(read_table(path, wanted).select("scenario", "text").iter_rows())
 
 
 def language_buyer(

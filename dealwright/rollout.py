@@ -16,6 +16,7 @@ import polars as pl
 from dealwright.agents.base import Agent
 from dealwright.agents.language_model import LanguageModelAgent
 from dealwright.agents.sellers import heard
+from dealwright.files import read_table
 from dealwright.game import (
     ActionKind,
     Negotiation,
@@ -164,7 +165,7 @@ def episodes_frame(episodes: Sequence[Episode]) -> pl.DataFrame:
 
 def read_episodes(path: str | Path) -> list[Episode]:
     """Read episodes back from Parquet."""
-    return [_episode(row) for row in pl.read_parquet(path).iter_rows(named=True)]
+    return [_episode(row) for row in read_table(path).iter_rows(named=True)]
 
 
 def replay(episode: Episode) -> Negotiation:

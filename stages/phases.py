@@ -4,10 +4,8 @@ Reads data/rollouts/validation.parquet; writes reports/phases.json and reports/p
 Leaves out the training games: they meet other products at every step, the probe games the same ones.
 """
 
-import polars as pl
-
 from dealwright.errors import run_stage
-from dealwright.files import write_json, write_text
+from dealwright.files import read_table, write_json, write_text
 from dealwright.params import load_params
 from dealwright.phases.analysis import analyse_phases
 
@@ -15,7 +13,7 @@ from dealwright.phases.analysis import analyse_phases
 def main() -> None:
     """Segment the run and write what was found."""
     params = load_params()
-    report = analyse_phases(pl.read_parquet("data/rollouts/validation.parquet"), params.phases)
+    report = analyse_phases(read_table("data/rollouts/validation.parquet"), params.phases)
     write_json("reports/phases.json", report.figures)
     write_text("reports/plots/phases.csv", report.checkpoints.write_csv())
     summary = report.figures["summary"]

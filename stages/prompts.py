@@ -6,9 +6,9 @@ data/scenarios.parquet and data/prompts.parquet. What a prompt looks like is in 
 
 from pathlib import Path
 
-from dealwright.catalogue.scenarios import make_scenarios, read_scenarios, read_table
+from dealwright.catalogue.scenarios import make_scenarios, read_scenarios
 from dealwright.errors import DealwrightError, run_stage
-from dealwright.files import read_json, write_parquet
+from dealwright.files import read_json, read_table, write_parquet
 from dealwright.params import load_params
 from dealwright.prompts.table import prompts_frame
 

@@ -20,12 +20,12 @@ def main() -> None:
     from dealwright.engines.loading import load_model
     from dealwright.players import read_prompts
     from dealwright.tracking import training_run
-    from dealwright.training.run import publish, train_buyer, work_folder
+    from dealwright.training.run import last_checkpoint, publish, train_buyer, work_folder
 
     inputs = [WARM_START, Path("data/scenarios.parquet"), Path("data/prompts.parquet")]
     work = work_folder(Path("data/work"), params, inputs)
     model, tokenizer = load_model(WARM_START)
-    with training_run(params) as run:
+    with training_run(params, work, last_checkpoint(work)) as run:
         scenarios = read_scenarios(split="train")
         train_buyer(model, tokenizer, scenarios, read_prompts(Role.BUYER), params, work, run)
     publish(work, tokenizer, CHECKPOINTS, Path("data/rollouts/training.parquet"), Path("reports/training.csv"))

@@ -25,7 +25,7 @@ def main() -> None:
         validate,
     )
 
-    suite = contract(params.validate_, params.catalogue.description_characters)
+    suite = contract(params.validate_, params.catalogue)
     result = validate(read_products("data/catalogue.parquet", params.prompts.budget_factor), suite)
     write_json("reports/validation.json", report(result))
     write_pages(result, suite, Path("reports/validation"))

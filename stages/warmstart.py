@@ -16,7 +16,7 @@ from dealwright.params import load_params
 def main() -> None:
     """Run the stage."""
     params = load_params()
-    from dealwright.engines.loading import load_model
+    from dealwright.engines.loading import load_model, save_model
     from dealwright.engines.transformers import TransformersEngine
     from dealwright.players import BuyerSettings, language_buyer, play_games, read_prompts
     from dealwright.rollout import read_episodes
@@ -36,8 +36,7 @@ def main() -> None:
     games = play_games("warmstart", buyer, [params.train.seller], validation, rounds, params).head(options.gate_games)
     write_json("reports/warmstart.json", check_gate(games, options.gate))
     with replacing_folder(WARM_START) as beside:
-        model.save_pretrained(beside)
-        tokenizer.save_pretrained(beside)
+        save_model(model, tokenizer, beside)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ def _scenarios() -> list[Scenario]:
         columns={},
         currency="USD",
         cost_ratio=None,
+        title_characters=(3, 500),
         description_characters=1200,
     )
     prompts = Prompts(seed=0, budget_factor=0.8, test=128, validation=64, buyer="brief")

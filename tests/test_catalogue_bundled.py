@@ -23,7 +23,8 @@ CATEGORIES = (
 
 def read(source: str, path: Path) -> Ingested:
     """Ingest a source as params.yaml does by default."""
-    usual: dict[str, object] = {"columns": {}, "currency": "USD", "cost_ratio": None, "description_characters": 1200}
+    usual: dict[str, object] = {"columns": {}, "currency": "USD", "cost_ratio": None}
+    usual |= {"title_characters": (3, 500), "description_characters": 1200}
     return ingest(Catalogue.model_validate({"source": source, "path": str(path), **usual}))
 
 

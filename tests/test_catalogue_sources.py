@@ -20,7 +20,8 @@ ROWS = [
 
 def params(source: str, path: Path, **changes: Any) -> Catalogue:
     """Name a source in US dollars."""
-    usual: dict[str, Any] = {"columns": {}, "currency": "USD", "cost_ratio": None, "description_characters": 200}
+    usual: dict[str, Any] = {"columns": {}, "currency": "USD", "cost_ratio": None}
+    usual |= {"title_characters": (1, 500), "description_characters": 200}
     return Catalogue.model_validate({"source": source, "path": str(path), **usual, **changes})
 
 

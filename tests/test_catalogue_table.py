@@ -28,6 +28,7 @@ def read(tmp_path: Path) -> Any:
             "columns": {},
             "currency": "USD",
             "cost_ratio": None,
+            "title_characters": (2, 60),
             "description_characters": 40,
             **changes,
         }
@@ -76,6 +77,8 @@ def test_a_ratio_stands_in_where_only_the_list_price_is_given(read: Any) -> None
     [
         ({"title": ""}, "title is missing"),
         ({"title": "<br>\u200b"}, "title is missing"),
+        ({"title": "<b>X</b>"}, "title is shorter than 2 characters: X"),
+        ({"title": "ab" * 31}, "title is longer than 60 characters: 62"),
         ({"list_price": "N/A"}, "list_price is missing"),
         ({"lowest_price": " "}, "lowest_price is missing"),
         ({"list_price": "-1"}, "list_price is negative: -1"),

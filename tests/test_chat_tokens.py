@@ -118,3 +118,17 @@ def test_a_conversation_that_was_not_answered_here_is_rendered_with_nothing_samp
 def test_a_template_whose_messages_do_not_end_with_the_end_token_is_refused() -> None:
     with pytest.raises(DealwrightError, match=r"expected a chat template that ends .* got one without '<\|im_end\|>'"):
         ChatTokens(chatml_tokenizer("{% for message in messages %}{{ message.content }}\n{% endfor %}"))
+
+
+def test_the_latest_conversations_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dealwright.engines.chat.REMEMBERED", 3)
+    chat = ChatTokens(chatml_tokenizer())
+    asked = [[{"role": "user", "content": word}] for word in ("one", "two", "two", "two", "three")]
+    for place, conversation in enumerate(asked):
+        chat.close(conversation, "yes", History((place,), (1,)))
+    answered = [
+        [*conversation, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "go on"}]
+        for conversation in asked
+    ]
+    assert [chat.open(answered[place]).ids[0] for place in (1, 4, 1)] == [3, 4, 2]
+    assert not any(any(chat.open(conversation).sampled) for conversation in answered)

@@ -12,9 +12,12 @@ def test_a_folder_is_put_in_place_whole_or_not_at_all(tmp_path: Path) -> None:
     place = tmp_path / "models" / "warmstart"
     with replacing_folder(place) as beside:
         (beside / "weights").write_text("old")
-    with pytest.raises(OSError, match="disk full"), replacing_folder(place) as beside:
+    with pytest.raises(DealwrightError) as stop, replacing_folder(place) as beside:
         (beside / "weights").write_text("ne")
-        raise OSError("disk full")
+        raise OSError(28, "No space left on device")
+    assert str(stop.value) == (
+        f"cannot write {place}: No space left on device; what was there is kept, so make room and run it again"
+    )
     assert (place / "weights").read_text() == "old"
     with replacing_folder(place) as beside:
         (beside / "other").write_text("new")

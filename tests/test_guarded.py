@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from dealwright.agents import Agent
+from dealwright.errors import DealwrightError
 from dealwright.files import write_parquet
 from dealwright.players import play_games
-from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.guarded import guard_rates
 from tests.games import Reciter
 from tests.tiny import tiny_params, tiny_scenarios
@@ -33,5 +33,5 @@ def test_the_share_of_messages_that_would_be_replaced_is_counted_by_step(tmp_pat
 
 
 def test_games_that_are_not_there_are_named(tmp_path: Path) -> None:
-    with pytest.raises(TrackingError, match=r"games\.parquet is missing or unreadable; run `dvc repro` first"):
+    with pytest.raises(DealwrightError, match=r"games\.parquet is missing; run `dvc repro` first"):
         guard_rates(tmp_path / "games.parquet")

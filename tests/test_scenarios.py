@@ -216,14 +216,30 @@ def test_scenarios_are_read_back_whole_and_in_order(tmp_path: Path) -> None:
 def test_tables_that_do_not_belong_together_stop_with_one_line(tmp_path: Path) -> None:
     scenarios, catalogue = tmp_path / "scenarios.parquet", tmp_path / "catalogue.parquet"
     make_scenarios(many(30), PARAMS).write_parquet(scenarios)
-    with pytest.raises(ScenarioError, match=r"catalogue\.parquet is missing; run `dvc repro prompts`"):
+    with pytest.raises(DealwrightError, match=r"catalogue\.parquet is missing; run `dvc repro prompts`"):
         read_scenarios(scenarios, catalogue)
     catalogue.write_text("no table")
-    with pytest.raises(ScenarioError, match=r"catalogue\.parquet is not a readable Parquet file"):
+    with pytest.raises(DealwrightError, match=r"catalogue\.parquet is not a readable Parquet file"):
         read_scenarios(scenarios, catalogue)
     many(29).write_parquet(catalogue)
     with pytest.raises(ScenarioError, match="lacks the product 'p29'"):
         read_scenarios(scenarios, catalogue)
+    many(30).write_parquet(catalogue)
+    pl.read_parquet(scenarios).with_columns(budget=pl.lit(float("nan"))).write_parquet(scenarios)
+    with pytest.raises(
+        ScenarioError, match=r"the budget of scenario p0 must be a positive amount in dollars, got nan"
+    ):
+        read_scenarios(scenarios, catalogue)
+
+
+@pytest.mark.parametrize("amount", [0.0, -0.0, -5.0, float("nan"), float("inf"), 1e308])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_no_scenario_has_a_price_by_which_no_reward_can_be_told(place: int, amount: float) -> None:
+    prices = [100.0, 50.0, 80.0]
+    prices[place] = amount
+    product = Product("p1", "A lamp", "b", "", 100.0, 50.0, 90.0)
+    with pytest.raises(ValueError, match=r"of scenario s1 must be a positive amount in dollars, got"):
+        Scenario("s1", product, *prices, seed=0, split="test")
 
 
 def test_the_stage_goes_on_only_from_a_validated_catalogue(tmp_path: Path) -> None:

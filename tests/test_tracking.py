@@ -23,6 +23,7 @@ from dealwright.tracking.revisions import hash_file, hash_folder
 from tests.registry import MODEL, write_checkpoint, write_project, write_selection
 
 ROOT = Path(__file__).parents[1]
+WORK = Path("data/work/train-0")
 
 
 @pytest.fixture
@@ -188,7 +189,7 @@ def test_a_registration_killed_at_any_moment_is_completed_by_the_next(project: P
 
 
 def test_versions_belong_to_the_run_that_trained_them(project: Path, params: Params) -> None:
-    with training_run(params) as run:
+    with training_run(params, WORK, 0) as run:
         run.log_step(1, {"reward": 0.1, "loss": None})
         run.log_step(2, {"reward": 0.25, "loss": 0.5})
     registration = register(params)
@@ -229,7 +230,7 @@ def test_a_training_logs_params_revisions_and_steps_live(project: Path, params: 
         ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"], check=True
     )
     (project / "dvc.lock").write_text("schema: '2.0'\n")
-    with training_run(params) as run:
+    with training_run(params, WORK, 0) as run:
         run.log_step(1, {"reward": 0.1, "entropy": None})
         assert run.run_id is not None
         live = connect().get_run(run.run_id)
@@ -245,7 +246,7 @@ def test_a_training_logs_params_revisions_and_steps_live(project: Path, params: 
 
 
 def test_a_failed_training_leaves_a_failed_run(project: Path, params: Params) -> None:
-    with pytest.raises(ZeroDivisionError), training_run(params):
+    with pytest.raises(ZeroDivisionError), training_run(params, WORK, 0):
         raise ZeroDivisionError
     assert [run.info.status for run in runs(params)] == ["FAILED"]
 
@@ -258,17 +259,32 @@ def test_a_cancelled_training_closes_its_run(project: Path, params: Params) -> N
 def test_a_killed_training_is_closed_when_the_next_starts(project: Path, params: Params) -> None:
     assert _train_until(signal.SIGKILL, project) == -signal.SIGKILL
     assert [run.info.status for run in runs(params)] == ["RUNNING"]
-    with training_run(params):
+    with training_run(params, WORK, 0):
         pass
     assert sorted(run.info.status for run in runs(params)) == ["FINISHED", "KILLED"]
+
+
+def test_a_training_that_goes_on_goes_on_in_its_run_and_logs_no_step_twice(project: Path, params: Params) -> None:
+    assert _train_until(signal.SIGKILL, project) == -signal.SIGKILL
+    with training_run(params, WORK, 1) as run:
+        run.log_step(1, {"reward": 0.0})
+        run.log_step(2, {"reward": 0.5})
+    (ended,) = runs(params)
+    assert (ended.info.run_id, ended.info.status) == (run.run_id, "FINISHED")
+    history = connect().get_metric_history(ended.info.run_id, "reward")
+    assert [(point.step, point.value) for point in history] == [(1, 0.0), (2, 0.5)]
+    with training_run(params, WORK, 0), training_run(params, Path("data/work/train-1"), 2):
+        pass
+    assert len(runs(params)) == 3
 
 
 def _train_until(kill: signal.Signals, project: Path) -> int:
     code = f"""
         import time
+        from pathlib import Path
         from dealwright.params import load_params
         from dealwright.tracking import training_run
-        with training_run(load_params({str(ROOT / "params.yaml")!r})) as run:
+        with training_run(load_params({str(ROOT / "params.yaml")!r}), Path("data/work/train-0"), 0) as run:
             run.log_step(1, {{"reward": 0.0}})
             print("open", flush=True)
             time.sleep(60)
@@ -289,7 +305,7 @@ def test_an_unreachable_server_costs_one_warning_and_no_training(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     started = time.monotonic()
-    with training_run(params) as run:
+    with training_run(params, WORK, 0) as run:
         run.log_step(1, {"reward": 0.1})
     assert time.monotonic() - started < 20
     warnings = capsys.readouterr().err.splitlines()
@@ -309,7 +325,7 @@ def test_a_server_that_fails_midway_gets_what_it_missed(
     def refuse(self: object, *_: object, **__: object) -> None:
         raise MlflowException("no answer")
 
-    with training_run(params) as run, pytest.MonkeyPatch.context() as patch:
+    with training_run(params, WORK, 0) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr(MlflowClient, "log_batch", refuse)
         run.log_step(1, {"reward": 0.1})
         run.log_step(2, {"reward": 0.2})

@@ -276,6 +276,20 @@ def test_a_collapsed_policy_stops_the_run_and_keeps_the_last_checkpoint(
     assert last_checkpoint(work) == 2
 
 
+def test_the_steps_before_a_kill_count_towards_a_collapse(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpo, "TransformersEngine", Quitter)
+    work = tmp_path / "train-0"
+    with pytest.raises(KeyboardInterrupt):
+        train(base, work, Log(at=2), steps=6, checkpoint_steps=1)
+    assert last_checkpoint(work) == 1
+    log = Log()
+    with pytest.raises(TrainingError, match=r"^step 3: the policy has collapsed"):
+        train(base, work, log, steps=6, checkpoint_steps=1)
+    assert sorted(log.steps) == [2, 3]
+
+
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,8 +338,12 @@ def test_a_full_disk_while_a_checkpoint_is_written_leaves_the_one_before_whole(
     work = tmp_path / "train-0"
     with monkeypatch.context() as patch:
         patch.setattr(BuyerTrainer, "_save_optimizer_and_scheduler", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(TrainingError) as stop:
             train(base, work)
+    assert str(stop.value) == (
+        "step 4: the checkpoint cannot be written: [Errno 28] No space left on device; make room and run it again; "
+        "the checkpoint of step 2 is kept"
+    )
     assert (work / "checkpoint-4" / "model.safetensors").exists()
     assert last_checkpoint(work) == 2
     train(base, work)

@@ -10,10 +10,19 @@ import pytest
 
 from dealwright.catalogue.table import SCHEMA
 from dealwright.errors import DealwrightError
-from dealwright.params import Validate
+from dealwright.params import Catalogue, Validate
 from stages.validate import main
 
 ROOT = Path(__file__).parents[1]
+CATALOGUE = Catalogue(
+    source="bundled",
+    path="data/catalogue",
+    columns={},
+    currency="USD",
+    cost_ratio=None,
+    title_characters=(3, 500),
+    description_characters=100,
+)
 
 
 def table(count: int = 30, **changes: Any) -> pl.DataFrame:
@@ -41,8 +50,8 @@ def failed(catalogue: pl.DataFrame, folder: Path, **changes: Any) -> list[str]:
     from dealwright.catalogue.expectations import contract, failures, read_products, validate
 
     catalogue.write_parquet(folder / "catalogue.parquet")
-    usual = {"minimum_rows": 20, "categories": None, "conflict_share": (0.0, 0.25), "title_characters": (3, 500)}
-    suite = contract(Validate.model_validate({**usual, **changes}), description_characters=100)
+    usual = {"minimum_rows": 20, "categories": None, "conflict_share": (0.0, 0.25)}
+    suite = contract(Validate.model_validate({**usual, **changes}), CATALOGUE)
     return failures(validate(read_products(folder / "catalogue.parquet", budget_factor=0.8), suite))
 
 

@@ -17,7 +17,7 @@ from great_expectations.expectations.expectation_configuration import Expectatio
 from dealwright.catalogue.fields import SourceError
 from dealwright.catalogue.table import SCHEMA
 from dealwright.errors import DealwrightError
-from dealwright.params import Validate
+from dealwright.params import Catalogue, Validate
 
 PRICES = ("list_price", "lowest_price", "highest_price")
 TEXTS = ("id", "title", "category", "description")
@@ -47,9 +47,9 @@ def read_products(path: str | Path, budget_factor: float) -> pd.DataFrame:
     return products
 
 
-def contract(params: Validate, description_characters: int) -> ExpectationSuite:
+def contract(params: Validate, catalogue: Catalogue) -> ExpectationSuite:
     """State what the canonical table must look like."""
-    shortest, longest = params.title_characters
+    shortest, longest = catalogue.title_characters
     least, most = params.conflict_share
     lengths = "expect_column_value_lengths_to_be_between"
     expectations: list[tuple[str, dict[str, Any]]] = [
@@ -60,7 +60,7 @@ def contract(params: Validate, description_characters: int) -> ExpectationSuite:
         (lengths, {"column": "id", "min_value": 1}),
         (lengths, {"column": "category", "min_value": 1}),
         (lengths, {"column": "title", "min_value": shortest, "max_value": longest}),
-        (lengths, {"column": "description", "max_value": description_characters}),
+        (lengths, {"column": "description", "max_value": catalogue.description_characters}),
         *(
             ("expect_column_values_to_be_between", {"column": column, "min_value": 0, "strict_min": True})
             for column in (*PRICES, "budget")

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from polars.exceptions import PolarsError
 
 from dealwright.catalogue.split import SPLITS, Item, split_products, stable_hash
 from dealwright.errors import DealwrightError
+from dealwright.files import read_table
 from dealwright.game import Product, Scenario
 from dealwright.params import Prompts
 
@@ -26,6 +26,9 @@ SCHEMA = pl.Schema(
         "split": pl.String,
     }
 )
+
+
+_MEND = "run `dvc repro prompts`, which makes it"
 
 
 class ScenarioError(DealwrightError):
@@ -75,8 +78,9 @@ def read_scenarios(
     """Read the scenarios of a split, or all, with their products, in the order of the file."""
     if split is not None and split not in SPLITS:
         raise ValueError(f"a split is one of {', '.join(SPLITS)}, got {split!r}")
-    table = read_table(scenarios)
-    products = {product.id: product for product in map(_product, read_table(catalogue).iter_rows(named=True))}
+    table = read_table(scenarios, mend=_MEND)
+    rows = read_table(catalogue, mend=_MEND).iter_rows(named=True)
+    products = {product.id: product for product in map(_product, rows)}
     missing = table.filter(~pl.col("product_id").is_in(list(products)))
     if not missing.is_empty():
         raise ScenarioError(
@@ -84,27 +88,21 @@ def read_scenarios(
         )
     if split is not None:
         table = table.filter(pl.col("split") == split)
-    return [
-        Scenario(
-            id=row["id"],
-            product=products[row["product_id"]],
-            list_price=row["list_price"],
-            cost=row["cost"],
-            budget=row["budget"],
-            seed=row["seed"],
-            split=row["split"],
-        )
-        for row in table.iter_rows(named=True)
-    ]
-
-
-def read_table(path: str | Path) -> pl.DataFrame:
-    """Read a table of this pipeline; ScenarioError where it is missing or damaged."""
     try:
-        return pl.read_parquet(path)
-    except (OSError, PolarsError) as error:
-        problem = "is missing" if isinstance(error, FileNotFoundError) else "is not a readable Parquet file"
-        raise ScenarioError(f"{path} {problem}; run `dvc repro prompts`, which makes it") from error
+        return [
+            Scenario(
+                id=row["id"],
+                product=products[row["product_id"]],
+                list_price=row["list_price"],
+                cost=row["cost"],
+                budget=row["budget"],
+                seed=row["seed"],
+                split=row["split"],
+            )
+            for row in table.iter_rows(named=True)
+        ]
+    except ValueError as error:
+        raise ScenarioError(f"{scenarios}: {error}; {_MEND}") from error
 
 
 def _product(row: dict[str, Any]) -> Product:

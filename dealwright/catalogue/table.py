@@ -35,9 +35,9 @@ class Ingested:
 def ingest(params: Catalogue) -> Ingested:
     """Read a source into the canonical table, in the order of its files and rows.
 
-    Every usable row is kept. A row is set aside when it has no title, when a price is missing or cannot be read, when
-    the lowest price is above list and highest price, or when it repeats an earlier row. Raises
-    SourceError when no row is left.
+    Every usable row is kept. A row is set aside when its title is missing, too short or too long, when a price is
+    missing or cannot be read, when the lowest price is above list and highest price, or when it repeats an earlier
+    row. Raises SourceError when no row is left.
     """
     try:
         rows = _canonical(open_source(params), params).collect(engine="streaming").with_row_index("index")
@@ -68,7 +68,7 @@ def _canonical(plan: pl.LazyFrame, params: Catalogue) -> pl.LazyFrame:
         .with_columns(
             category=pl.coalesce("category", pl.lit("other")),
             description=capped(pl.coalesce("description", "features", pl.lit("")), params.description_characters),
-            reason=_reason(params.currency),
+            reason=_reason(params),
         )
         .select(
             "source",
@@ -81,15 +81,21 @@ def _canonical(plan: pl.LazyFrame, params: Catalogue) -> pl.LazyFrame:
     )
 
 
-def _reason(currency: str) -> pl.Expr:
+def _reason(params: Catalogue) -> pl.Expr:
     """Say why a row is set aside; what stands before the colon is the kind that is counted."""
-    other = pl.col("currency").str.to_uppercase() != currency
+    other = pl.col("currency").str.to_uppercase() != params.currency
+    shortest, longest = params.title_characters
+    length = pl.col("title").str.len_chars()
     largest = pl.max_horizontal("list_price", "highest_price")
     figures = pl.col("lowest_price").cast(pl.String) + " > " + largest.cast(pl.String)
     return pl.coalesce(
         "broken",
         pl.when(pl.col("title").is_null()).then(pl.lit("title is missing")),
-        pl.when(other).then(pl.lit(f"currency is not {currency}: ") + pl.col("currency").str.slice(0, _SHOWN)),
+        pl.when(length < shortest).then(pl.lit(f"title is shorter than {shortest} characters: ") + pl.col("title")),
+        pl.when(length > longest).then(
+            pl.lit(f"title is longer than {longest} characters: ") + length.cast(pl.String)
+        ),
+        pl.when(other).then(pl.lit(f"currency is not {params.currency}: ") + pl.col("currency").str.slice(0, _SHOWN)),
         *(pl.lit(f"{field} ") + pl.col(f"{field}_problem") + ": " + pl.col(f"{field}_raw") for field in PRICES),
         pl.when(pl.col("list_price").is_null()).then(pl.lit("list_price is missing")),
         pl.when(pl.col("lowest_price").is_null()).then(pl.lit("lowest_price is missing")),

@@ -16,7 +16,7 @@ from dealwright.cli.pipeline import check, profile, results
 from dealwright.cli.play import play
 from dealwright.cli.transcripts import transcripts
 from dealwright.cli.ui import ui
-from dealwright.errors import DealwrightError
+from dealwright.errors import DealwrightError, one_line
 
 EPILOG = """\b
 Examples:
@@ -41,8 +41,10 @@ class _Commands(click.Group):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except DealwrightError as error:
-            click.echo(f"error: {error}", err=True)
+        except BrokenPipeError:  # the reader has left, as `head` does; click ends quietly
+            raise
+        except (DealwrightError, OSError) as error:
+            click.echo(one_line(error), err=True)
             sys.exit(1)
 
 

@@ -14,6 +14,9 @@ from dealwright.errors import DealwrightError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+# Conversations remembered, more than any batch of games has: of those that ended, nobody says so.
+REMEMBERED = 2048
+
 _Key = tuple[tuple[str, str], ...]
 _HEAD = ({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})
 
@@ -39,7 +42,7 @@ def render(tokenizer: "PreTrainedTokenizerBase", conversation: Conversation, pro
 
 
 class ChatTokens:
-    """Renders conversations with the model's own chat template and remembers those that were answered.
+    """Renders conversations with the model's own chat template and remembers the latest that were answered.
 
     Raises DealwrightError for a template that does not end the model's messages with the tokenizer's end token.
     """
@@ -52,14 +55,15 @@ class ChatTokens:
                 f"expected a chat template that ends the model's messages with the tokenizer's end token, got one "
                 f"without {tokenizer.eos_token!r}; take an instruct model whose end token closes its turns"
             )
-        # Two conversations may read the same and still be different ids, hence a list.
+        # Two conversations may read the same and still be different ids, hence a list. The latest answered are last.
         self._answered: dict[_Key, list[History]] = {}
+        self._count = 0
 
     def open(self, conversation: Conversation) -> History:
         """Return the ids that the model is to continue; an answered conversation is continued exactly."""
-        known = self._answered.get(_key(conversation[:-1]))
-        if known and conversation[-1]["role"] == "user":
-            history = known.pop()
+        key = _key(conversation[:-1])
+        if key in self._answered and conversation[-1]["role"] == "user":
+            history = self._take(key)
             suffix = self._suffix(conversation[-1]["content"])
             return History(history.ids + suffix, history.sampled + (0,) * len(suffix), history.held)
         ids = render(self.tokenizer, conversation, prompt=True)
@@ -68,11 +72,24 @@ class ChatTokens:
     def close(self, conversation: Conversation, text: str, history: History) -> None:
         """Remember a conversation with the model's answer at its end."""
         key = _key([*conversation, {"role": "assistant", "content": text}])
-        self._answered.setdefault(key, []).append(history)
+        self._answered[key] = [*self._answered.pop(key, []), history]
+        self._count += 1
+        if self._count > REMEMBERED:
+            self._take(next(iter(self._answered)), oldest=True)
 
     def forget(self) -> None:
         """Forget every conversation."""
         self._answered.clear()
+        self._count = 0
+
+    def _take(self, key: _Key, oldest: bool = False) -> History:
+        """Take a history out, and its key where it was the last one."""
+        known = self._answered[key]
+        self._count -= 1
+        history = known.pop(0 if oldest else -1)
+        if not known:
+            del self._answered[key]
+        return history
 
     def _suffix(self, content: str) -> tuple[int, ...]:
         # What the template puts between the model's end-of-message token and its next message. A template may render

@@ -8,6 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from dealwright.engines.chat import ChatTokens
 from dealwright.errors import DealwrightError, first_line
+from dealwright.files import unwritable
 
 CONFIGURATIONS = ("config.json", "adapter_config.json")  # of a whole model, of an adapter over one
 
@@ -44,3 +45,12 @@ def load_model(
         raise DealwrightError(f"the tokenizer in {folder} has no chat template; take an instruct model")
     ChatTokens(tokenizer)  # refuses a template that cannot be used, before any work
     return model, tokenizer
+
+
+def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a model with its tokenizer into a folder; raises DealwrightError where the disk does not take them."""
+    try:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    except SafetensorError as error:  # what a full disk is called while weights are written
+        raise unwritable(folder, error) from error

@@ -1,5 +1,6 @@
 """What is bargained over, and what each side knows of it (protocol, section 1)."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,7 +42,8 @@ class Scenario:
     """One product to be bargained over once; prices in dollars.
 
     `list_price` is P, known to both; `cost` is C, the seller's reservation price, known to the seller alone;
-    `budget` is B, the buyer's reservation price, exact, known to the buyer alone.
+    `budget` is B, the buyer's reservation price, exact, known to the buyer alone. Raises ValueError for a price that
+    is no positive number, or too large to be counted in cents: no reward would mean anything.
     """
 
     id: str
@@ -51,6 +53,13 @@ class Scenario:
     budget: float
     seed: int
     split: str
+
+    def __post_init__(self) -> None:
+        for name, amount in (("list price", self.list_price), ("cost", self.cost), ("budget", self.budget)):
+            if not 0 < amount * 100 < math.inf:
+                raise ValueError(
+                    f"the {name} of scenario {self.id} must be a positive amount in dollars, got {amount!r}"
+                )
 
     @property
     def zone(self) -> Zone:

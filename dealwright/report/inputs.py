@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from dealwright.errors import DealwrightError
-from dealwright.files import read_json
+from dealwright.files import read_json, read_table
 
 Figures = dict[str, Any]
 
@@ -36,7 +36,7 @@ def read_inputs(root: Path) -> Inputs:
     return Inputs(
         **figures,
         training=pl.read_csv(training, infer_schema_length=None) if training.exists() else None,
-        games=pl.read_parquet(games) if games.exists() else None,
+        games=read_table(games) if games.exists() else None,
     )
 
 

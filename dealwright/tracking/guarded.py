@@ -3,23 +3,16 @@
 from collections import Counter
 from pathlib import Path
 
-from polars.exceptions import PolarsError
-
 from dealwright.game import Negotiation, Role
 from dealwright.rollout import read_episodes
 from dealwright.serving import keeps_to_budget
-from dealwright.tracking.connection import TrackingError
 
 
 def guard_rates(games: Path) -> dict[int, float]:
     """Return the share of each checkpoint's messages that the guard would have replaced, by its step."""
     said: Counter[int] = Counter()
     replaced: Counter[int] = Counter()
-    try:
-        episodes = read_episodes(games)
-    except (OSError, PolarsError) as error:
-        raise TrackingError(f"{games} is missing or unreadable; run `dvc repro` first") from error
-    for episode in episodes:
+    for episode in read_episodes(games):
         if episode.checkpoint is None:
             continue
         game = Negotiation(episode.scenario, episode.outcome.turns, episode.round)

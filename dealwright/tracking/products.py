@@ -11,9 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from dealwright.catalogue.scenarios import read_table
 from dealwright.catalogue.split import TRAIN
-from dealwright.files import write_json
+from dealwright.files import read_table, write_json
 from dealwright.tracking.connection import TrackingError
 
 FILE = "training_products.json"
@@ -21,7 +20,7 @@ FILE = "training_products.json"
 
 def training_products(scenarios: Path) -> list[str]:
     """Return the sorted ids of the products that a scenario file holds as `train`."""
-    return sorted(read_table(scenarios).filter(pl.col("split") == TRAIN)["product_id"].unique())
+    return sorted(read_table(scenarios, pl.col("split") == TRAIN)["product_id"].unique())
 
 
 def products_hash(ids: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """One MLflow run a training, its curves live; the training never waits for the tracking server, nor fails with it."""
 
+import hashlib
 import os
 import platform
 import signal
@@ -8,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dealwright.errors import first_line
@@ -25,17 +27,21 @@ KIND = "training"
 
 
 class TrainingRun:
-    """A run that takes metrics; what the server refuses is kept and offered again, a minute later at the soonest."""
+    """A run that takes metrics; what the server refuses is kept and offered again, a minute later at the soonest.
 
-    def __init__(self, client: "MlflowClient | None" = None, run_id: str | None = None) -> None:
+    `logged` is the last step that the run has already; it and those before are not logged again.
+    """
+
+    def __init__(self, client: "MlflowClient | None" = None, run_id: str | None = None, logged: int = 0) -> None:
         self.run_id = run_id
+        self._logged = logged
         self._client = client
         self._pending: list[Metric] = []
         self._retry_at = 0.0
 
     def log_step(self, step: int, metrics: Mapping[str, float | None]) -> None:
         """Log the metrics of one training step; a metric that is None, and the step itself, are left out."""
-        if self._client is None:
+        if self._client is None or step <= self._logged:
             return
         from mlflow.entities import Metric
 
@@ -71,13 +77,14 @@ class TrainingRun:
 
 
 @contextmanager
-def training_run(params: Params) -> Iterator[TrainingRun]:
+def training_run(params: Params, work: Path, step: int) -> Iterator[TrainingRun]:
     """Open the MLflow run of a training and close it with how the block ended.
 
-    Runs that a killed process left open are closed first. Where MLflow cannot be reached, one warning line says so and
-    the run takes metrics without keeping them. SIGTERM ends the block like Ctrl-C does, so that the run is closed.
+    A training that goes on from a step of its work folder goes on in its run, where that can be found. Runs that a
+    killed process left open are closed first. Where MLflow cannot be reached, one warning line says so and the run
+    takes metrics without keeping them. SIGTERM ends the block like Ctrl-C does, so that the run is closed.
     """
-    run = _open(params)
+    run = _open(params, work, step)
     with _terminable():
         try:
             yield run
@@ -90,7 +97,7 @@ def training_run(params: Params) -> Iterator[TrainingRun]:
     run.close("FINISHED")
 
 
-def _open(params: Params) -> TrainingRun:
+def _open(params: Params, work: Path, step: int) -> TrainingRun:
     # Training must not wait: MLflow's own defaults are two minutes a request and seven tries.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
@@ -98,11 +105,29 @@ def _open(params: Params) -> TrainingRun:
         with store() as client:
             experiment = experiment_id(client, params.tracking.experiment)
             _close_dead_runs(client, experiment)
-            run_id = create_run(client, experiment, params, {"process": _this_process()})
+            place = f"{platform.node()}:{work.absolute()}"
+            tags = {"work": hashlib.sha256(place.encode()).hexdigest()[:16], "process": _this_process()}
+            run_id = _reopen(client, experiment, tags) if step else None
+            logged = 0 if run_id is None else _last_step(client, run_id)
+            run_id = run_id or create_run(client, experiment, params, tags)
     except TrackingError as error:
         print(f"warning: {error}; training goes on without it", file=sys.stderr, flush=True)
         return TrainingRun()
-    return TrainingRun(client, run_id)
+    return TrainingRun(client, run_id, logged)
+
+
+def _reopen(client: "MlflowClient", experiment: str, tags: Mapping[str, str]) -> str | None:
+    """Open the newest run of a work folder again, if there is one."""
+    found = client.search_runs([experiment], f"tags.work = '{tags['work']}'", max_results=1)
+    for run in found:
+        client.update_run(run.info.run_id, status="RUNNING")
+        client.set_tag(run.info.run_id, "process", tags["process"])
+        return str(run.info.run_id)
+    return None
+
+
+def _last_step(client: "MlflowClient", run_id: str) -> int:
+    return max((point.step for point in client.get_metric_history(run_id, "reward")), default=0)
 
 
 def create_run(client: "MlflowClient", experiment: str, params: Params, tags: Mapping[str, str]) -> str:

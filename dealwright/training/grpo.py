@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from datasets import Dataset
+from safetensors import SafetensorError
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from dealwright.engines.transformers import TransformersEngine
-from dealwright.errors import DealwrightError
+from dealwright.errors import DealwrightError, first_line
 from dealwright.game import Negotiation, Scenario, reward
 from dealwright.params import Params
 from dealwright.players import BuyerSettings, language_buyer, make_seller
@@ -111,6 +112,19 @@ class BuyerTrainer(GRPOTrainer):
                 f"over {self._to_blame(model, inputs)}; lower train.learning_rate"
             )
         return loss
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        try:
+            super()._save_checkpoint(model, trial)
+        except (
+            OSError,
+            RuntimeError,
+            SafetensorError,
+        ) as error:  # a full disk, as Python, torch and safetensors say it
+            raise TrainingError(
+                f"step {self.state.global_step}: the checkpoint cannot be written: {first_line(error)}; make room and "
+                "run it again"
+            ) from error
 
     @torch.no_grad()
     def _to_blame(self, model: Any, inputs: dict[str, Any]) -> str:

@@ -142,7 +142,6 @@ class _Keeper(TrainerCallback):
         self.work = work
         self.log = log
         self.games: dict[int, pl.DataFrame] = {}
-        self.broken = 0
 
     def keep(self, step: int, episodes: list[Episode]) -> None:
         """Take the episodes of a step from the rollout."""
@@ -172,7 +171,7 @@ class _Keeper(TrainerCallback):
         if "reward" not in rates:
             raise TrainingError(f"step {step}: the seller failed in every game; see its backend's log")
         row = {key: logs.get(_LOGGED[key]) if key in _LOGGED else rates.get(key) for key in CURVE} | {"step": step}
-        write_parquet(self.work / "games" / f"step-{step:05d}.parquet", games)
+        write_parquet(_games_file(self.work, step), games)
         write_text(self.work / "curve" / f"step-{step:05d}.json", json.dumps(row, allow_nan=False))
         self.log.log_step(step, row)
         first_offer = f"{rates['first_offer_ratio']:.2f}" if "first_offer_ratio" in rates else "none"
@@ -181,7 +180,7 @@ class _Keeper(TrainerCallback):
             f"first offer {first_offer}  arguments {rates['argument_rate']:.0%}",
             flush=True,
         )
-        self._check(step, games, rates)
+        self._check(step)
 
     def on_save(
         self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
@@ -189,13 +188,23 @@ class _Keeper(TrainerCallback):
         """Mark the checkpoint just written as whole."""
         write_text(self.work / f"checkpoint-{state.global_step}" / MARK, "")
 
-    def _check(self, step: int, games: pl.DataFrame, rates: dict[str, float]) -> None:
-        mutual = games.filter(pl.col("zone") == Zone.MUTUAL)
-        quits = means(mutual).get("quit_rate", 0.0) if len(mutual) else 0.0
-        self.broken = self.broken + 1 if max(rates["invalid_rate"], quits) > 0.5 else 0
-        if self.broken >= PATIENCE:
+    def _check(self, step: int) -> None:
+        # From the files, so that a run that was killed and goes on counts the steps before too.
+        files = [_games_file(self.work, at) for at in range(step, step - PATIENCE, -1)]
+        if all(file.exists() and max(_broken(pl.read_parquet(file))) > 0.5 for file in files):
+            invalid, quits = _broken(pl.read_parquet(files[0]))
             raise TrainingError(
-                f"step {step}: the policy has collapsed: {rates['invalid_rate']:.0%} of the games are invalid, "
-                f"{quits:.0%} given up although a deal was there, more than half for {PATIENCE} steps; lower "
-                "train.learning_rate or raise train.kl"
+                f"step {step}: the policy has collapsed: {invalid:.0%} of the games are invalid, {quits:.0%} given up "
+                f"although a deal was there, more than half for {PATIENCE} steps; lower train.learning_rate or raise "
+                "train.kl"
             )
+
+
+def _games_file(work: Path, step: int) -> Path:
+    return work / "games" / f"step-{step:05d}.parquet"
+
+
+def _broken(games: pl.DataFrame) -> tuple[float, float]:
+    """Return the share of a step's games that are invalid, and of those with a zone that the buyer gave up."""
+    mutual = games.filter(pl.col("zone") == Zone.MUTUAL)
+    return means(games)["invalid_rate"], means(mutual).get("quit_rate", 0.0) if len(mutual) else 0.0
