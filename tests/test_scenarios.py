@@ -239,7 +239,7 @@ def test_no_scenario_has_a_price_by_which_no_reward_can_be_told(place: int, amou
     prices[place] = amount
     product = Product("p1", "A lamp", "b", "", 100.0, 50.0, 90.0)
     with pytest.raises(ValueError, match=r"of scenario s1 must be a positive amount in dollars, got"):
-        Scenario("s1", product, *prices, seed=0, split="test")
+        Scenario("s1", product, prices[0], prices[1], prices[2], 0, "test")
 
 
 def test_the_stage_goes_on_only_from_a_validated_catalogue(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_a_lost_run_is_rebuilt_from_the_curves(project: Path, params: Params) ->
     registration = register(params)
     assert registration.training_hours is None
     run = connect().get_run(registration.run_id)
-    assert run.data.params["train.steps"] == "50"
+    assert run.data.params["train.steps"] == str(params.train.steps)
     history = connect().get_metric_history(registration.run_id, "reward")
     assert [(point.step, point.value) for point in history] == [(1, 0.1), (2, 0.25)]
 
@@ -239,7 +239,7 @@ def test_a_training_logs_params_revisions_and_steps_live(project: Path, params: 
     ended = connect().get_run(run.run_id)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     assert ended.info.status == "FINISHED"
-    assert ended.data.params["train.group_size"] == "8"
+    assert ended.data.params["train.group_size"] == str(params.train.group_size)
     assert ended.data.params["game.regulator.monotone"] == "True"
     assert ended.data.tags["git_revision"] == commit
     assert len(ended.data.tags["dvc_revision"]) == 16
