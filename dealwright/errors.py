@@ -14,11 +14,17 @@ def first_line(error: Exception) -> str:
 
 
 def one_line(error: DealwrightError | OSError) -> str:
-    """Return the one line that tells a user of an error; the operating system's names the file, where it knows it."""
+    """Return the one line that tells a user of an error; the operating system's names the file, where it knows it.
+
+    What a terminal would obey, as a hostile file may have it in the names of its columns, is left out.
+    """
     if isinstance(error, DealwrightError) or error.strerror is None:
-        return f"error: {first_line(error)}"
-    place = f" {error.filename}" if error.filename is not None else ""
-    return f"error: cannot use{place or ' a file'}: {error.strerror}; see to the disk and its permissions"
+        message = str(error)
+    else:
+        place = "a file" if error.filename is None else error.filename
+        message = f"cannot use {place}: {error.strerror}; see to the disk and its permissions"
+    words = " ".join(message.split())
+    return f"error: {''.join(letter for letter in words if letter.isprintable())}"
 
 
 def run_stage(main: Callable[[], None]) -> None:

@@ -84,9 +84,6 @@ def _records(file: Path, separator: str, width: int) -> Iterator[tuple[bool | st
 
 def _dialect(file: Path) -> tuple[str, list[str]]:
     """Read the header with each separator and keep the reading with the most columns."""
-    with file.open("rb") as stream:
-        if stream.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            raise SourceError(f"{file}: expected UTF-8, got UTF-16; save it as UTF-8")
     with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
         lines = list(islice(stream, _LONGEST_RECORD))
     headers = {separator: next(csv.reader(lines, delimiter=separator), []) for separator in (",", ";", "\t")}

@@ -10,6 +10,7 @@ import polars as pl
 from polars.exceptions import ComputeError
 
 from dealwright.catalogue.fields import PRICES, SourceError
+from dealwright.errors import first_line
 
 
 def lines(file: Path) -> pl.LazyFrame:
@@ -34,7 +35,7 @@ def keys(file: Path) -> Iterator[list[str]]:
         for line in stream:
             try:
                 value = json.loads(line)
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):  # nested too deeply, or a number of thousands of digits
                 continue
             if isinstance(value, dict):
                 yield list(value)
@@ -44,8 +45,8 @@ def read_array(file: Path) -> list[Any]:
     """Read a file that holds one JSON array."""
     try:
         values = json.loads(file.read_text(encoding="utf-8-sig", errors="replace"))
-    except json.JSONDecodeError as error:
-        raise SourceError(f"{file} is not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:  # nested too deeply, or a number of thousands of digits
+        raise SourceError(f"{file} is not JSON: {first_line(error)}") from error
     if not isinstance(values, list):
         raise SourceError(f"{file}: expected a JSON array of products, got {type(values).__name__}")
     return values
@@ -53,7 +54,8 @@ def read_array(file: Path) -> list[Any]:
 
 def array_lines(file: Path) -> pl.LazyFrame:
     """Give the elements of a JSON array the form of lines."""
-    texts = [json.dumps(value, ensure_ascii=False) for value in read_array(file)]
+    # Half of a surrogate pair, which JSON can spell, is no text.
+    texts = [json.dumps(value, ensure_ascii=False).encode(errors="replace").decode() for value in read_array(file)]
     return pl.LazyFrame({"line": texts}, schema={"line": pl.String}).with_row_index("row", offset=1)
 
 

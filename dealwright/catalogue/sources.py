@@ -6,6 +6,7 @@ else null) and every name of FIELDS, null where the source has no such column.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import polars as pl
@@ -23,6 +24,10 @@ _ENDINGS = {
     "jsonl": (".jsonl", ".ndjson"),
     "parquet": (".parquet",),
 }
+_LONGEST_HEADER = 2**16
+_LONGEST_LINE = 2**23  # bytes; a file with a longer one holds no products, and reading it would fill the memory
+_LONGEST_ARRAY = 2**30  # bytes; an array is read as a whole
+_NAMES_SHOWN = 20
 
 
 def open_source(params: Catalogue) -> pl.LazyFrame:
@@ -36,6 +41,8 @@ def open_source(params: Catalogue) -> pl.LazyFrame:
     names = {field: params.columns.get(field, field) for field in FIELDS}
     files = find_files(params.path, _ENDINGS[params.source])
     try:
+        for file in files if params.source != "parquet" else []:
+            _check_text(file, params.source)
         _check_columns(files, names, params)
         plans = [_plan(file, names, params.source).with_columns(source=pl.lit(file.name)) for file in files]
     except (PolarsError, OSError) as error:
@@ -59,6 +66,26 @@ def find_files(path: str, endings: tuple[str, ...]) -> list[Path]:
     if not files:
         raise SourceError(f"catalogue.path: expected files named *{' or *'.join(endings)} in {path}, found none")
     return sorted(files)
+
+
+def _check_text(file: Path, source: str) -> None:
+    """Refuse a file that is no text in UTF-8, or whose lines do not end, before any of it is kept in memory."""
+    size = file.stat().st_size
+    if size == 0:
+        return
+    if source == "amazon_history_price" and size > _LONGEST_ARRAY:
+        raise SourceError(
+            f"{file}: expected an array of at most {_LONGEST_ARRAY} bytes, got {size}; write it as jsonl"
+        )
+    with file.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as content:
+        if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise SourceError(f"{file}: expected UTF-8, got UTF-16; save it as UTF-8")
+        if source == "csv" and b"\0" in content[:_LONGEST_HEADER].partition(b"\n")[0]:
+            raise SourceError(f"{file}: expected a header line in UTF-8, found zero bytes in it; save it as UTF-8")
+        # Every line that is longer than two blocks covers one.
+        for at in range(0, size - _LONGEST_LINE, _LONGEST_LINE) if source != "amazon_history_price" else ():
+            if content.find(b"\n", at, at + _LONGEST_LINE) < 0:
+                raise SourceError(f"{file}: expected one product a line, found no end of line from byte {at} on")
 
 
 @dataclass(frozen=True)
@@ -90,7 +117,8 @@ def _check_columns(files: Iterable[Path], names: dict[str, str], params: Catalog
             seen.update(dict.fromkeys(columns))
             if needs.lacking(seen) is None:
                 return
-    raise SourceError(f"{needs.lacking(seen)}; {params.path} has: {', '.join(seen) or 'no column'}")
+    shown = ", ".join(list(seen)[:_NAMES_SHOWN]) + (", ..." if len(seen) > _NAMES_SHOWN else "")
+    raise SourceError(f"{needs.lacking(seen)}; {params.path} has: {shown or 'no column'}")
 
 
 def _columns(file: Path, source: str) -> Iterable[Iterable[str]]:

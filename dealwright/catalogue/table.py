@@ -85,13 +85,14 @@ def _reason(params: Catalogue) -> pl.Expr:
     """Say why a row is set aside; what stands before the colon is the kind that is counted."""
     other = pl.col("currency").str.to_uppercase() != params.currency
     shortest, longest = params.title_characters
-    length = pl.col("title").str.len_chars()
+    title, length = pl.col("title").str.slice(0, _SHOWN), pl.col("title").str.len_chars()
     largest = pl.max_horizontal("list_price", "highest_price")
     figures = pl.col("lowest_price").cast(pl.String) + " > " + largest.cast(pl.String)
     return pl.coalesce(
         "broken",
         pl.when(pl.col("title").is_null()).then(pl.lit("title is missing")),
-        pl.when(length < shortest).then(pl.lit(f"title is shorter than {shortest} characters: ") + pl.col("title")),
+        pl.when(pl.col("title").str.contains(r'^(?:\{"|\[["{\[])')).then(pl.lit("title is not text: ") + title),
+        pl.when(length < shortest).then(pl.lit(f"title is shorter than {shortest} characters: ") + title),
         pl.when(length > longest).then(
             pl.lit(f"title is longer than {longest} characters: ") + length.cast(pl.String)
         ),
