@@ -144,7 +144,7 @@ def test_a_wrong_usage_exits_with_2_and_a_users_error_with_1_in_one_line(project
 def test_profile_says_what_it_changed(project: Path) -> None:
     result = run("profile", "smoke")
     assert result.exit_code == 0
-    assert "  train.steps: 50 -> 2\n" in result.stdout
+    assert "  train.steps: 45 -> 2\n" in result.stdout
     assert result.stdout.endswith("params.yaml now has the profile smoke\n")
     assert run("profile", "smoke").stdout == "params.yaml has the profile smoke already\n"
 
@@ -154,13 +154,13 @@ def test_check_names_the_profile_and_what_differs_from_the_committed_parameters(
     run("profile", "smoke")
     lines = run("check").stdout.splitlines()
     assert lines[:2] == ["profile: smoke", "params.yaml differs from the committed one:"]
-    assert "  train.steps: 50 -> 2" in lines
+    assert "  train.steps: 45 -> 2" in lines
     params = project / "params.yaml"
     params.write_text(params.read_text().replace("steps: 2  ", "steps: 3  "))
     assert "profile: smoke, with warmstart.steps: 2 -> 3, train.steps: 2 -> 3" in run("check").stdout
     looked = json.loads(run("check", "--json").stdout)
     assert looked["profile"] == "smoke"
-    assert {"name": "train.steps", "old": 50, "new": 3} in looked["edits"]
+    assert {"name": "train.steps", "old": 45, "new": 3} in looked["edits"]
 
 
 def test_check_works_without_git(project: Path) -> None:
@@ -171,7 +171,7 @@ def test_check_works_without_git(project: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("  steps: 50 ", "  stepz: 50 ", "train.stepz: Extra inputs are not permitted, got 50"),
+        ("  steps: 45 ", "  stepz: 45 ", "train.stepz: Extra inputs are not permitted, got 45"),
         ("path: data/catalogue ", "path: data/nowhere ", "found nothing at data/nowhere"),
         ("columns: {} ", "columns: {title: name} ", "no column 'name' for title"),
         ("base: data/base ", "base: data/other ", "found no config.json in data/other"),
