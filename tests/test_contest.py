@@ -4,24 +4,29 @@ import json
 import shutil
 import socket
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from dealwright import players
 from dealwright.cli import main
 from dealwright.game import Role, parse_message
 from dealwright.processes import group
+from dealwright.tracking import contest
 from dealwright.tracking.connection import TrackingError, connect
 from dealwright.tracking.contest import compare_versions
-from dealwright.tracking.promotion import judge
+from dealwright.tracking.promotion import judge, promote, rollback
 from dealwright.tracking.registry import register
 from tests.registry import MODEL, write_project, write_scenarios
 from tests.tiny import tiny_params, tiny_scenarios
@@ -30,6 +35,15 @@ ROOT = Path(__file__).parents[1]
 PARAMS = tiny_params(select={"rounds": 1, "resamples": 200})
 RANDOM, TAUGHT = 1, 2
 LAMP = {"title": "Desk lamp", "list_price": 100, "budget": 80.0, "category": "Home"}
+JUNK: list[tuple[list[dict[str, Any]], str]] = [
+    ([{**LAMP, "messages": [{"role": "critic", "content": "hm"}]}], "expected the buyer, got 'critic'"),
+    ([LAMP, {**LAMP, "budget": -1.0}], "dialogue 1: expected budget in dollars from 0.01 to 1,000,000,000, got -1.0"),
+    ([{"title": "Desk lamp"}], "Model is missing inputs ['list_price', 'budget']"),
+    ([{**LAMP, "title": None}], "dialogue 0: expected a title, got None"),
+    ([{**LAMP, "messages": "hello"}], "dialogue 0: expected messages as a list, got 'hello'"),
+    ([{**LAMP, "messages": [{"role": 7, "content": None}]}], "message 1: expected a role and a content, got"),
+    ([], "Model is missing inputs"),
+]
 
 
 @pytest.fixture
@@ -58,6 +72,19 @@ def test_a_model_that_knows_the_game_beats_a_random_one_on_products_that_neither
     assert not judge(compare_versions(TAUGHT, RANDOM, PARAMS), minimum_gain=0.0)[0]
 
 
+def test_the_games_are_ones_that_selection_has_not_played(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[int] = []
+
+    def play_games(*arguments: Any) -> pl.DataFrame:
+        rounds.extend(arguments[4])
+        return players.play_games(*arguments)
+
+    monkeypatch.setattr(contest, "play_games", play_games)
+    compared = compare_versions(None, RANDOM, tiny_params(select={"rounds": 2, "resamples": 200}))
+    assert compared.reward.candidate.games == 6
+    assert rounds == [2, 3]
+
+
 def test_products_that_a_version_was_trained_on_are_left_out_of_later_comparisons(project: Path) -> None:
     scenarios = [replace(scenario, split="validation") for scenario in tiny_scenarios(8)]
     write_scenarios(project, scenarios[3:])
@@ -70,7 +97,9 @@ def test_products_that_a_version_was_trained_on_are_left_out_of_later_comparison
 
 def test_a_version_whose_files_are_gone_says_how_they_come_back(project: Path) -> None:
     shutil.rmtree(project / "mlartifacts")
-    with pytest.raises(TrackingError, match=r"files of version 1 .* cannot be had: .*; run `dealwright register`"):
+    with pytest.raises(
+        TrackingError, match=r"files of models:/dealwright-buyer/1 cannot be had: .*; run `dealwright register`"
+    ):
         compare_versions(RANDOM, TAUGHT, PARAMS)
     register(PARAMS)
     assert compare_versions(None, RANDOM, PARAMS).products == 3
@@ -105,28 +134,30 @@ def test_the_champion_answers_through_pyfunc_within_its_budget(project: Path) ->
     assert message.action.price <= 80.0
 
 
-@pytest.fixture
-def server(project: Path) -> Iterator[str]:
-    """Serve the champion on loopback with MLflow's own command and yield its address."""
-    connect().set_registered_model_alias(MODEL, "champion", str(TAUGHT))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", f"models:/{MODEL}@champion"]
-    command += ["--port", str(port), "--env-manager", "local"]
-    settings = {"MLFLOW_TRACKING_URI": f"sqlite:///{project}/mlflow.db", "PYTHONPATH": str(ROOT)}
-    log = project / "server.log"
-    with log.open("w", encoding="utf-8") as output, group(command, settings, output) as process:
+@contextmanager
+def served(path: str, port: int, command: list[str], log: Path) -> Iterator[str]:
+    """Run one of MLflow's servers on loopback, wait until it answers, and yield its address."""
+    settings = {"PYTHONPATH": str(ROOT)}
+    module = [sys.executable, "-m", "mlflow", *command, "--host", "127.0.0.1", "--port", str(port)]
+    with log.open("w", encoding="utf-8") as output, group(module, settings, output) as process:
         deadline = time.monotonic() + 300
-        while process.poll() is None and time.monotonic() < deadline and not answers(port):
+        while process.poll() is None and time.monotonic() < deadline and not answers(f"http://127.0.0.1:{port}{path}"):
             time.sleep(0.5)
-        assert answers(port), log.read_text()
+        assert answers(f"http://127.0.0.1:{port}{path}"), log.read_text()
         yield f"http://127.0.0.1:{port}"
 
 
-def answers(port: int) -> bool:
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+        return number
+
+
+def answers(address: str) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5):
+        with urllib.request.urlopen(address, timeout=5):
             return True
     except OSError:
         return False
@@ -143,28 +174,43 @@ def ask(address: str, dialogues: Any) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_mlflow_serves_the_champion_over_http(server: str) -> None:
+def test_mlflow_serves_the_champion_over_http(project: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect().set_registered_model_alias(MODEL, "champion", str(TAUGHT))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{project}/mlflow.db")
+    command = ["models", "serve", "--model-uri", f"models:/{MODEL}@champion", "--env-manager", "local"]
     said = "Thought: low\nTalk: hello\nAction: [BUY] $50.00"
     asked = [{"role": "assistant", "content": said}, {"role": "user", "content": "Talk: no\nAction: [SELL] $90.00"}]
-    status, answer = ask(server, [LAMP, {**LAMP, "messages": asked}])
-    assert status == 200
-    assert [parse_message(text, Role.BUYER) is None for text in answer["predictions"]] == [False, False]
-    with ThreadPoolExecutor(8) as threads:
-        for status, answer in threads.map(lambda _: ask(server, [LAMP]), range(16)):
-            assert (status, len(answer["predictions"])) == (200, 1)
-    for junk, reason in (
-        ([{**LAMP, "messages": [{"role": "critic", "content": "hm"}]}], "expected the buyer, got 'critic'"),
-        (
-            [LAMP, {**LAMP, "budget": -1.0}],
-            "dialogue 1: expected budget in dollars from 0.01 to 1,000,000,000, got -1.0",
-        ),
-        ([{"title": "Desk lamp"}], "Model is missing inputs ['list_price', 'budget']"),
-        ([{**LAMP, "title": None}], "dialogue 0: expected a title, got None"),
-        ([{**LAMP, "messages": "hello"}], "dialogue 0: expected messages as a list, got 'hello'"),
-        ([{**LAMP, "messages": [{"role": 7, "content": None}]}], "message 1: expected a role and a content, got"),
-        ([], "Model is missing inputs"),
-    ):
-        status, answer = ask(server, junk)
-        assert (status, reason in answer["message"]) == (400, True), answer
-    status, answer = ask(server, [{**LAMP, "colour": "red", "seed": [1, {"a": None}]}])
-    assert status == 200
+    with served("/ping", port, command, project / "server.log") as server:
+        status, answer = ask(server, [LAMP, {**LAMP, "messages": asked}])
+        assert status == 200
+        assert [parse_message(text, Role.BUYER) is None for text in answer["predictions"]] == [False, False]
+        with ThreadPoolExecutor(8) as threads:
+            for status, answer in threads.map(lambda _: ask(server, [LAMP]), range(16)):
+                assert (status, len(answer["predictions"])) == (200, 1)
+        for junk, reason in JUNK:
+            status, answer = ask(server, junk)
+            assert (status, reason in answer["message"]) == (400, True), answer
+        assert ask(server, [{**LAMP, "colour": "red", "seed": [1, {"a": None}]}])[0] == 200
+
+
+@pytest.mark.slow
+def test_the_registry_works_through_a_tracking_server_that_keeps_the_files(
+    project: Path, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "server").mkdir()
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    store = f"sqlite:///{shutil.copy(tmp_path / 'empty.db', tmp_path / 'server')}"
+    command = ["server", "--backend-store-uri", store, "--workers", "1"]
+    command += ["--artifacts-destination", str(tmp_path / "server")]
+    with served("/health", port, command, tmp_path / "server.log") as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+        registered = json.loads(CliRunner().invoke(main, ["register", "--json"]).stdout)
+        assert [version["version"] for version in registered["versions"]] == [RANDOM, TAUGHT]
+        assert promote(RANDOM, PARAMS, 0.0).promoted
+        assert promote(TAUGHT, PARAMS, 0.1).reason.endswith("over version 1; overshoot and leaks no worse")
+        assert rollback(PARAMS).version == RANDOM
+        shutil.rmtree(tmp_path / "server/1")
+        with pytest.raises(TrackingError, match="files of models:/dealwright-buyer/1 cannot be had"):
+            compare_versions(None, RANDOM, PARAMS)
+    assert list((tmp_path / "scratch").iterdir()) == []

@@ -213,7 +213,7 @@ def test_promote_and_rollback_say_what_was_written_and_exit_by_what_became_of_it
     assert moved.stdout.splitlines() == [
         "64 products that neither was trained on, 0 left out",
         "gain +0.100 [+0.080, +0.120] over version 1; overshoot and leaks no worse",
-        f"champion: version 2, before it 1; {where.strip()}",
+        f"champion: version 2 (was 1); {where.strip()}",
     ]
     assert run("promote", "2").exit_code == 0
     back = json.loads(run("rollback", "--json").stdout)

@@ -1,7 +1,9 @@
 """A buyer in service answers dialogues, and never goes above the budget that it was given."""
 
 import shutil
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -148,26 +150,65 @@ def test_a_buyer_may_leave_or_offer_less_after_its_budget_was_lowered() -> None:
         assert ServedBuyer(Says(text), SETTINGS, 6).answer([dialogue(BID, ASK, budget=45.0)]) == [text]
 
 
-def test_a_registered_buyer_answers_through_mlflow(
-    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import mlflow
-    from transformers import AutoModelForCausalLM
-
+@pytest.fixture
+def version(base_folder: Path, tmp_path: Path) -> Path:
+    """The folder of a registered version, around the tiny random model."""
     from dealwright.tracking.packaging import write_package
 
     folder = tmp_path / "version"
     shutil.copytree(base_folder, folder)
     write_package(folder, "m-1", "", BuyerSettings.of(load_params(ROOT / "params.yaml")), 6, "# card\n")
-    model = mlflow.pyfunc.load_model(str(folder))
+    return folder
+
+
+def test_a_registered_buyer_answers_through_mlflow(version: Path) -> None:
+    import mlflow
+    from transformers import AutoModelForCausalLM
+
+    model = mlflow.pyfunc.load_model(str(version))
     assert model.predict([dialogue(BID, ASK), dialogue(category="Home")]) == [REFUSAL, REFUSAL]
-    assert [column.name for column in model.metadata.signature.inputs] == [
-        "title",
-        "list_price",
-        "budget",
-        "category",
-        "description",
-        "messages",
+    assert model.predict([{"title": "Desk lamp", "list_price": 100, "budget": 80}]) == [REFUSAL]
+    assert [(column.name, column.required) for column in model.metadata.signature.inputs] == [
+        ("title", True),
+        ("list_price", True),
+        ("budget", True),
+        ("category", False),
+        ("description", False),
+        ("messages", False),
     ]
-    assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".bin", ".pt")]
-    assert AutoModelForCausalLM.from_pretrained(folder).config.model_type == "llama"
+    assert not [path for path in version.rglob("*") if path.suffix in (".pkl", ".bin", ".pt")]
+    assert AutoModelForCausalLM.from_pretrained(version).config.model_type == "llama"
+
+
+class Counts(Says):
+    """Counts how many requests are in it at once, and how often it was told to forget."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.inside = self.most = self.forgotten = 0
+
+    def generate(self, conversations: Sequence[Conversation], sampling: Sampling) -> list[Completion]:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        time.sleep(0.02)
+        self.inside -= 1
+        return super().generate(conversations, sampling)
+
+    def forget(self) -> None:
+        self.forgotten += 1
+
+
+def test_requests_take_turns_leave_nothing_behind_and_the_guard_is_logged(
+    version: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    import mlflow
+
+    model = mlflow.pyfunc.load_model(str(version))
+    engine = Counts("Action: [BUY] $95.00")
+    served = model.unwrap_python_model()
+    served.engine, served.buyer = engine, ServedBuyer(engine, SETTINGS, 6)
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: model.predict([dialogue()]), range(8)))
+    assert answers == [[REFUSAL]] * 8
+    assert (engine.most, engine.forgotten) == (1, 8)
+    assert caplog.messages[-1] == "the guard replaced 8 of 8 answers"

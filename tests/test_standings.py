@@ -3,7 +3,7 @@
 import pytest
 
 from dealwright.tracking.connection import TrackingError
-from dealwright.tracking.versions import RegisteredModel, standings
+from dealwright.tracking.versions import RegisteredModel, all_pages, standings
 
 SAME = {"scenarios_hash": "abc"}
 
@@ -71,6 +71,22 @@ def test_a_version_is_found_by_number_and_by_alias() -> None:
     assert registered.find("1") == 1
     assert registered.find("@champion") == 12
     assert registered.champion == 12
+
+
+def test_every_page_of_a_search_is_read() -> None:
+    pages = {None: ([1, 2], "second"), "second": ([3], "third"), "third": ([], "")}
+
+    class Page(list[int]):
+        token: str
+
+    def search(query: str, page_token: str | None) -> Page:
+        assert query == "name = 'a'"
+        found, token = pages[page_token]
+        page = Page(found)
+        page.token = token
+        return page
+
+    assert all_pages(search, "name = 'a'") == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

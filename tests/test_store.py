@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dealwright.tracking import connection
 from dealwright.tracking.connection import TrackingError, connect, store
 
 ROOT = Path(__file__).parents[1]
@@ -48,6 +49,7 @@ def silence() -> Iterator[str]:
 
 
 def refusal(uri: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.5)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     with pytest.raises(TrackingError) as caught:
         connect()

@@ -10,9 +10,9 @@ import pytest
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.tracking import weights
 from dealwright.tracking.connection import TrackingError, connect
+from dealwright.tracking.downloads import downloaded
 from dealwright.tracking.registry import register
 from dealwright.tracking.revisions import hash_folder
-from dealwright.tracking.versions import version_files
 from dealwright.tracking.weights import loadable, write_reference
 from tests.registry import MODEL, write_project, write_selection
 from tests.tiny import tiny_params
@@ -58,7 +58,7 @@ def test_an_adapter_is_registered_as_such_and_loads_over_its_own_base(
     register(tiny_params())
     # The next training writes another warm start there; the version must not load over that.
     shutil.rmtree(project / "data/models")
-    with version_files(MODEL, 2) as folder:
+    with downloaded(f"models:/{MODEL}/2") as folder:
         assert "model.safetensors" not in names(folder)
         assert json.loads((folder / "reference.json").read_text()) == {
             "base": connect().get_model_version(MODEL, "1").source
@@ -83,7 +83,7 @@ def test_a_large_checkpoint_stays_where_it_is(
     shutil.copytree(base_folder, checkpoint)
     register(tiny_params())
     register(tiny_params())
-    with version_files(MODEL, 2) as folder:
+    with downloaded(f"models:/{MODEL}/2") as folder:
         assert not list(folder.rglob("*.safetensors"))
         with loadable(folder) as whole:
             assert whole == checkpoint

@@ -112,7 +112,7 @@ def _say(promotion: "Promotion", as_json: bool) -> None:
         click.echo(f"{compared.products} products that neither was trained on, {compared.left_out} left out")
     click.echo(promotion.reason)
     champion = promotion.version if promotion.promoted else promotion.previous
-    before = f", before it {promotion.previous}" if promotion.promoted and promotion.previous is not None else ""
+    before = f" (was {promotion.previous})" if promotion.promoted and promotion.previous is not None else ""
     click.echo(f"champion: version {champion}{before}; written to {shown_uri()}")
 
 

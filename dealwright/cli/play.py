@@ -101,13 +101,14 @@ def _registered(name: str, scenario: "Scenario", params: "Params", seed: int) ->
     """Seat a registered version, not held to its budget, so that it shows what it learnt."""
     from dealwright.tracking.connection import store
     from dealwright.tracking.contest import seat_version
-    from dealwright.tracking.versions import read_model, version_files
+    from dealwright.tracking.downloads import downloaded
+    from dealwright.tracking.versions import read_model
 
     with store() as client:
         model = read_model(client, params.tracking.model)
     version = model.find(name)
     click.echo(f"(loading version {version} of {model.name})")
-    with version_files(model.name, version) as folder:
+    with downloaded(model.address(version)) as folder:
         return seat_version(folder, [scenario], params.game.max_turns, seed)
 
 

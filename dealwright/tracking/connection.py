@@ -61,6 +61,7 @@ def connect() -> "MlflowClient":
     """
     _await_answer(tracking_uri())
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     import mlflow
 
     for name in ("mlflow", "alembic"):

@@ -17,8 +17,9 @@ from dealwright.params import Params
 from dealwright.players import BuyerSettings, language_buyer, play_games
 from dealwright.prompts import render_buyer
 from dealwright.tracking.connection import TrackingError, store
+from dealwright.tracking.downloads import downloaded
 from dealwright.tracking.products import read_products
-from dealwright.tracking.versions import read_model, version_files
+from dealwright.tracking.versions import read_model
 from dealwright.tracking.weights import loadable
 
 if TYPE_CHECKING:
@@ -57,14 +58,13 @@ def compare_versions(champion: int | None, candidate: int, params: Params) -> Co
     luck which made a checkpoint the candidate does not count again.
     """
     versions = [candidate] if champion is None else [champion, candidate]
-    name = params.tracking.model
     with store() as client:
-        model = read_model(client, name)
+        model = read_model(client, params.tracking.model)
     for version in versions:
         model.require(version)
     scenarios = read_scenarios(split="validation")
     with ExitStack() as opened:
-        folders = {version: opened.enter_context(version_files(name, version)) for version in versions}
+        folders = {version: opened.enter_context(downloaded(model.address(version))) for version in versions}
         seen = frozenset().union(*(read_products(folder, version) for version, folder in folders.items()))
         fair = [scenario for scenario in scenarios if scenario.product.id not in seen]
         if not fair:

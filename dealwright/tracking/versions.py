@@ -1,15 +1,11 @@
-"""The registered versions: what their tags say of them, which are as good as the best, and their files."""
+"""The registered versions: what their tags say of them, and which are as good as the best."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dealwright.errors import first_line
-from dealwright.tracking.connection import TrackingError, artifact_location, failures, shown_uri
+from dealwright.tracking.connection import TrackingError, shown_uri
 from dealwright.tracking.history import CHAMPION
 
 if TYPE_CHECKING:
@@ -30,6 +26,10 @@ class RegisteredModel:
     def champion(self) -> int | None:
         """The version that has the alias `champion`."""
         return self.aliases.get(CHAMPION)
+
+    def address(self, version: int) -> str:
+        """Return where MLflow finds a version's files."""
+        return f"models:/{self.name}/{version}"
 
     def find(self, name: str) -> int:
         """Return the version that a number or an alias names, as in `7` or `@champion`."""
@@ -93,24 +93,6 @@ def all_pages(search: Callable[..., Any], *query: Any) -> list[Any]:
         token = page.token
         if not token:
             return found
-
-
-@contextmanager
-def version_files(name: str, version: int) -> Iterator[Path]:
-    """Yield the folder of a version's files, fetched for the block alone where they lie elsewhere."""
-    from mlflow.artifacts import download_artifacts
-
-    with TemporaryDirectory() as scratch:
-        try:
-            # Files on this machine are used where they are, unless a place to put them is named.
-            place = None if artifact_location() else scratch
-            folder = Path(download_artifacts(f"models:/{name}/{version}", dst_path=place))
-        except failures() as error:
-            raise TrackingError(
-                f"the files of version {version} of {name} cannot be had: {first_line(error)}; "
-                "run `dealwright register` where its checkpoint is, which puts them back"
-            ) from error
-        yield folder
 
 
 def standings(model: RegisteredModel, overshoot: float) -> list[Standing]:

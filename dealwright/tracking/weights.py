@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dealwright.errors import first_line
 from dealwright.files import read_json, write_json, write_text
-from dealwright.tracking.connection import TrackingError, failures
+from dealwright.tracking.connection import TrackingError
+from dealwright.tracking.downloads import downloaded
 from dealwright.tracking.revisions import hash_folder
 
 LARGEST_COPY = 1 << 30  # bytes
@@ -58,18 +58,9 @@ def loadable(folder: Path) -> Iterator[Path]:
             )
         yield weights
         return
-    with TemporaryDirectory() as scratch, loadable(_fetched(reference["base"])) as base:
+    with TemporaryDirectory() as scratch, downloaded(reference["base"]) as files, loadable(files) as base:
         whole = Path(scratch) / "adapter"
         shutil.copytree(folder, whole)
         config = read_json(whole / _ADAPTER, "register its checkpoint again")
         write_text(whole / _ADAPTER, json.dumps({**config, "base_model_name_or_path": str(base)}))
         yield whole
-
-
-def _fetched(address: str) -> Path:
-    from mlflow.artifacts import download_artifacts
-
-    try:
-        return Path(download_artifacts(address))
-    except failures() as error:
-        raise TrackingError(f"the base of an adapter, {address}, cannot be had: {first_line(error)}") from error
