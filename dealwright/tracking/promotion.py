@@ -13,7 +13,17 @@ from dealwright.tracking.contest import Comparison, Contrast, compare_versions
 from dealwright.tracking.history import Move, champions_before, move_champion, read_moves
 from dealwright.tracking.versions import read_model
 
-__all__ = ["Comparison", "Contrast", "Promotion", "PromotionError", "compare_versions", "judge", "promote", "rollback"]
+__all__ = [
+    "Comparison",
+    "Contrast",
+    "Promotion",
+    "PromotionError",
+    "compare_versions",
+    "judge",
+    "promote",
+    "rollback",
+    "said",
+]
 
 GATE = "gate"
 
