@@ -260,6 +260,12 @@ def test_an_unknown_opponent_is_named_with_the_known(tables: Path) -> None:
     assert "got 'nobody'" in result.stderr
 
 
+def test_a_buyer_that_the_pipeline_has_not_made_yet_is_named_as_such(tables: Path) -> None:
+    result = run("play", "--against", "warmstart")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: there is no warmstart buyer in data/models/warmstart yet; run `dvc repro`")
+
+
 def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     Person(Role.SELLER, monotone=True).welcome(Negotiation(scenario()))
     shown = capsys.readouterr().out

@@ -100,8 +100,8 @@ def test_what_was_left_out_is_said(project: Path) -> None:
             ["--buyer", "staller", "--seller", "begging"],
             "no game of data/rollouts/evaluation.parquet fits all of",
         ),
-        (["reference"], "expected a table of data/rollouts, got 'reference'; there are evaluation, training"),
-        (["../secret"], "expected a table of data/rollouts, got '../secret'; there are evaluation, training"),
+        (["reference"], "there is no table 'reference' in data/rollouts yet; there are evaluation, training"),
+        (["../secret"], "there is no table '../secret' in data/rollouts yet; there are evaluation, training"),
     ],
 )
 def test_what_fits_no_game_is_named_with_what_there_is(arguments: list[str], message: str, project: Path) -> None:
@@ -125,6 +125,4 @@ def test_a_table_that_is_none_is_one_line(project: Path) -> None:
 
 def test_before_the_first_run_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run().stderr == (
-        "error: expected a table of data/rollouts, got 'evaluation'; there is none; run `dvc repro` first\n"
-    )
+    assert run().stderr == "error: there is no table 'evaluation' in data/rollouts yet; `dvc repro` makes them\n"

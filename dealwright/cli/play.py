@@ -84,6 +84,11 @@ def seat(role: Role, name: str | None, scenario: "Scenario", params: "Params", s
         return _registered(name, scenario, params, seed)
     folder = _model_folder(name, params)
     if not folder.is_dir():
+        if name in MODELS:
+            raise DealwrightError(
+                f"there is no {name} buyer in {folder} yet; run `dvc repro` first, or play against a script, as in "
+                "--against linear_ladder"
+            )
         known = ", ".join([*MODELS, *scripts])
         raise DealwrightError(
             f"expected {known}, a checkpoint's folder, or a registered version as in 7 or @champion, got {name!r}"

@@ -96,8 +96,8 @@ def _open(table: str) -> "pl.LazyFrame":
 
     names = _names()
     if table not in names:
-        known = f"there are {', '.join(names)}" if names else "there is none; run `dvc repro` first"
-        raise DealwrightError(f"expected a table of {ROLLOUTS}, got {table!r}; {known}")
+        there = f"; there are {', '.join(names)}" if names else ""
+        raise DealwrightError(f"there is no table {table!r} in {ROLLOUTS} yet{there}; `dvc repro` makes them")
     return pl.scan_parquet(_path(table))
 
 
