@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealwright.errors import DealwrightError
-from dealwright.params import load_params
+from dealwright.params import Params, load_params
 from dealwright.profiles import PARAMS, Change, differences, read_params, standing_profile
 
 
@@ -38,9 +38,12 @@ class Check:
 def check() -> Check:
     """Validate params.yaml, open the source of products, find the base model; raises DealwrightError for the first
     problem."""
+    from dealwright.catalogue.prices import find_currency
     from dealwright.catalogue.sources import open_source
 
     params = load_params(PARAMS)
+    _check_sellers(params)
+    find_currency(params.catalogue.currency)
     open_source(params.catalogue)
     base = Path(params.warmstart.base)
     if not (base / "config.json").is_file():
@@ -53,6 +56,34 @@ def check() -> Check:
     committed = _committed_params()
     edits = None if committed is None else differences(read_params(committed, "the committed params.yaml"), values)
     return Check(profile, deviations, edits)
+
+
+def _check_sellers(params: Params) -> None:
+    """Refuse sellers that a stage behind the training would stumble over."""
+    from dealwright.evaluation.compare import PRIMARY
+    from dealwright.players import make_seller
+
+    cut = [f"{params.train.seller}/{ablation}" for ablation in params.evaluate.ablations]
+    named = {
+        "train.seller": [params.train.seller],
+        "select.seller": [params.select.seller],
+        "evaluate.sellers": params.evaluate.sellers,
+        "evaluate.ablations, of train.seller": cut,
+    }
+    for key, sellers in named.items():
+        for seller in sellers:
+            try:
+                make_seller(seller)
+            except DealwrightError as error:
+                raise CheckError(f"{key}: {error}") from error
+        if len(set(sellers)) < len(sellers):
+            raise CheckError(f"{key}: expected each seller once, got {', '.join(sellers)}")
+    primary = PRIMARY[-1]
+    if primary not in params.evaluate.sellers:
+        raise CheckError(
+            f"evaluate.sellers: expected {primary} among them, whose figures are the headline, got "
+            f"{', '.join(params.evaluate.sellers)}"
+        )
 
 
 def _committed_params() -> str | None:

@@ -1,0 +1,260 @@
+"""Hostile parameters, models and disks: one line before work starts, and what was there stays or comes back."""
+
+import json
+import os
+import resource
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dealwright.cli import main as command_line
+from dealwright.errors import DealwrightError, run_stage
+from stages.ingest import main as ingest
+
+ROOT = Path(__file__).parents[1]
+EARLIER = ("data/catalogue.parquet", "data/rejected.parquet", "reports/ingest.json")
+ROWS = [{"title": f"Kettle {n}", "list_price": 10, "lowest_price": 5} for n in range(30)]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter a project with parameters, profiles, a small catalogue and an empty model."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "profiles", tmp_path / "profiles")
+    for folder in ("data/base", "products", "reports"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "data/base/config.json").write_text("{}")
+    (tmp_path / "products/things.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    change("catalogue.path", "products")
+    return tmp_path
+
+
+def change(key: str, value: object) -> None:
+    """Write the committed params.yaml with one value changed or added, and the small catalogue."""
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params["catalogue"]["path"] = "products"
+    *groups, leaf = key.split(".")
+    place = params
+    for group in groups:
+        place = place[group]
+    place[leaf] = value
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+
+
+def checked() -> str:
+    """Run `dealwright check`, which must fail with one line, and return the line."""
+    result = CliRunner().invoke(command_line, ["check"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+def test_parameters_that_are_good_pass(project: Path) -> None:
+    assert CliRunner().invoke(command_line, ["check"]).exit_code == 0
+
+
+REFUSED: list[tuple[str, object, str]] = [
+    ("train.stepz", 5, "train.stepz: Extra inputs are not permitted, got 5"),
+    ("extra", {}, "extra: Extra inputs are not permitted"),
+    ("train", None, "train: Input should be a valid dictionary"),
+    ("train", [1], "train: Input should be a valid dictionary"),
+    ("train.steps", "many", "train.steps: Input should be a valid integer"),
+    ("train.steps", True, "train.steps: Value error, expected no true or false, got True"),
+    ("train.steps", 4.5, "train.steps: Input should be a valid integer"),
+    ("train.steps", 0, "train.steps: Input should be greater than or equal to 1, got 0"),
+    ("train.steps", None, "train.steps: Input should be a valid integer"),
+    ("train.learning_rate", float("inf"), "train.learning_rate: Input should be a finite number, got inf"),
+    ("train.learning_rate", float("nan"), "train.learning_rate: Input should be a finite number, got nan"),
+    ("train.learning_rate", True, "train.learning_rate: Value error, expected no true or false"),
+    ("train.seed", -1, "train.seed: Input should be greater than or equal to 0, got -1"),
+    ("train.seed", 2**32, "train.seed: Input should be less than 4294967296"),
+    ("train.group_size", 1, "train.group_size: Input should be greater than or equal to 2"),
+    ("train.micro_batch", 7, "train.micro_batch: Value error, must divide the"),
+    ("train.kl", 0.1, "train.kl: Value error, needs update_share 1"),
+    ("train.schedule", "up", "train.schedule: Input should be 'constant', 'linear' or 'cosine'"),
+    ("train.seller", "trainning", "train.seller: unknown seller 'trainning'; expected one of training, stronger"),
+    ("train.seller", "floor_only", "evaluate.ablations, of train.seller: unknown seller 'floor_only/talk_emptied'"),
+    ("select.seller", "", "select.seller: unknown seller ''; expected one of"),
+    ("evaluate.sellers", ["training", "begin"], "evaluate.sellers: unknown seller 'begin'; expected one of"),
+    ("evaluate.sellers", ["stronger"], "evaluate.sellers: expected training among them"),
+    ("evaluate.sellers", ["training", "training"], "evaluate.sellers: expected each seller once"),
+    ("evaluate.sellers", [], "evaluate.sellers: Tuple should have at least 1 item"),
+    ("evaluate.sellers", "training", "evaluate.sellers: Input should be a valid tuple"),
+    ("evaluate.ablations", ["talk"], "evaluate.ablations.0: Input should be 'talk_emptied'"),
+    ("validate.conflict_share", [0.5, 0.1], "validate.conflict_share: Value error, the first must not be above"),
+    ("catalogue.title_characters", [500, 3], "catalogue.title_characters: Value error, the first must not be above"),
+    ("catalogue.title_characters", [3], "catalogue.title_characters.1: Field required"),
+    ("catalogue.source", "excel", "catalogue.source: Input should be 'bundled'"),
+    ("catalogue.currency", "dollars", "catalogue.currency: String should match pattern"),
+    ("catalogue.currency", "XQX", "catalogue.currency: expected an ISO 4217 code such as USD, got 'XQX'"),
+    ("catalogue.cost_ratio", 1.5, "catalogue.cost_ratio: Input should be less than 1"),
+    ("catalogue.columns", ["title"], "catalogue.columns: Input should be a valid dictionary"),
+    ("catalogue.columns", {"name": "title"}, "catalogue.columns: 'name' is none of our names"),
+    ("catalogue.path", "", "catalogue.path: String should have at least 1 character"),
+    ("catalogue.path", "nowhere", "catalogue.path: expected a file or a folder, found nothing at nowhere"),
+    ("prompts.budget_factor", 0, "prompts.budget_factor: Input should be greater than 0"),
+    ("prompts.buyer", "long", "prompts.buyer: Input should be 'brief' or 'full'"),
+    ("game.regulator.monotone", "perhaps", "game.regulator.monotone: Input should be a valid boolean"),
+    ("warmstart.base", "nowhere", "warmstart.base: expected a folder with a model, found no config.json in nowhere"),
+    ("warmstart.gate.valid", 99, "warmstart.gate.valid: Input should be less than or equal to 1"),
+    ("tracking.model", "my/buyer", "tracking.model: String should match pattern"),
+    ("tracking.experiment", "", "tracking.experiment: String should have at least 1 character"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "message"), REFUSED, ids=lambda value: str(value)[:40])
+def test_parameters_that_cannot_work_are_named_before_work_starts(
+    key: str, value: object, message: str, project: Path
+) -> None:
+    change(key, value)
+    assert message in checked()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file: Input should be a valid dictionary or instance of Params"),
+        ("[1, 2]", "the file: Input should be a valid dictionary or instance of Params"),
+        ("train: {", "params.yaml is not valid YAML"),
+        ("a: 1\n\tb: 2", "params.yaml is not valid YAML"),
+        (
+            "!!python/object/apply:os.system ['true']",
+            "params.yaml is not valid YAML: could not determine a constructor",
+        ),
+        ("a: *b", "params.yaml is not valid YAML"),
+        ("a: \x00", "params.yaml is not valid YAML"),
+    ],
+)
+def test_a_parameter_file_that_is_none_is_one_line(text: str, message: str, project: Path) -> None:
+    Path("params.yaml").write_text(text)
+    assert message in checked()
+
+
+def lose_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty weights": (lambda folder: (folder / "model.safetensors").write_bytes(b""), "header too small"),
+    "a header of 2^64 bytes": (
+        lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 9),
+        "header too large",
+    ),
+    "a pointer": (
+        lambda folder: (folder / "model.safetensors").write_text("version https://git-lfs"),
+        "header too large",
+    ),
+    "no configuration": (lambda folder: (folder / "config.json").write_text("{"), "not a valid JSON file"),
+    "an empty configuration": (lambda folder: (folder / "config.json").write_text("{}"), "Unrecognized model"),
+    "another kind": (lambda folder: (folder / "config.json").write_text('{"model_type": "x"}'), "model type `x`"),
+    "no tokenizer": (lose_tokenizer, "make or fetch it again"),
+    "half a tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{"), "make or fetch it again"),
+    "an empty template": (lambda folder: (folder / "chat_template.jinja").write_text(""), "expected a chat template"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_model_is_one_line(name: str, base_folder: Path, tmp_path: Path) -> None:
+    from dealwright.engines.loading import load_model
+
+    damage, message = DAMAGES[name]
+    folder = tmp_path / "base"
+    shutil.copytree(base_folder, folder)
+    damage(folder)
+    with pytest.raises(DealwrightError, match=message) as stop:
+        load_model(folder)
+    assert "\n" not in str(stop.value)
+
+
+@pytest.fixture
+def earlier(project: Path) -> Path:
+    """Enter a project with the results of an earlier run."""
+    for path in EARLIER:
+        Path(path).write_bytes(b"earlier")
+    return project
+
+
+def refusal(capsys: pytest.CaptureFixture[str]) -> str:
+    """Run the stage, which must fail with one line and leave the earlier results, and return the line."""
+    with pytest.raises(SystemExit) as stop:
+        run_stage(ingest)
+    assert stop.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Be nobody in particular for a while; the superuser may write everywhere."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_a_full_disk_is_one_line_and_leaves_what_was_there(earlier: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with full_disk(500):
+        line = refusal(capsys)
+    assert line.startswith("error: cannot write data/catalogue.parquet: ")
+    assert "File too large" in line and line.endswith("what was there is kept, so make room and run it again")
+    assert [Path(path).read_bytes() for path in EARLIER] == [b"earlier"] * 3
+    assert sorted(file.name for file in Path("data").iterdir()) == ["base", "catalogue.parquet", "rejected.parquet"]
+
+
+def test_a_folder_that_may_not_be_written_is_one_line(earlier: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in (Path(), Path("data"), Path("products")):
+        folder.chmod(0o555)
+    with without_rights():
+        line = refusal(capsys)
+    assert line.startswith("error: cannot write data/catalogue.parquet: ") and "ermission denied" in line
+    assert [Path(path).read_bytes() for path in EARLIER] == [b"earlier"] * 3
+
+
+def test_a_command_on_a_full_disk_is_one_line(project: Path) -> None:
+    before = Path("params.yaml").read_bytes()
+    with full_disk(500):
+        result = CliRunner().invoke(command_line, ["profile", "smoke"])
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: cannot write params.yaml: File too large; what was there is kept, so make room and run it again\n"
+    )
+    assert Path("params.yaml").read_bytes() == before
+
+
+def test_what_dvc_removed_before_a_failing_stage_comes_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dvc.exceptions import ReproductionError
+    from dvc.repo import Repo
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    stage = {"cmd": "python -m stages.ingest", "deps": ["products"], "outs": list(EARLIER[:2])}
+    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {"ingest": stage}}))
+    with Repo.init(no_scm=True) as repo:
+        repo.reproduce()
+        made = [Path(path).read_bytes() for path in EARLIER[:2]]
+        Path("products/things.jsonl").write_text("no product\n")
+        with pytest.raises(ReproductionError):
+            repo.reproduce()
+        assert not Path(EARLIER[0]).exists()
+        repo.checkout()
+    assert [Path(path).read_bytes() for path in EARLIER[:2]] == made
