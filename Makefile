@@ -20,7 +20,7 @@ SOURCES := $(wildcard dealwright stages flows benchmarks tests)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv test lint bench reproduce pretrain flow ui lock clean
+.PHONY: help .venv test soak lint bench reproduce pretrain flow ui lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z.]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -46,8 +46,12 @@ endif
 	$(VENV)/bin/python -m pip check
 	touch $@
 
-test: $(INSTALLED)  ## run the tests, without those marked slow, vllm or browser
-	$(VENV)/bin/python -m pytest -m "not slow and not vllm and not browser"
+test: $(INSTALLED)  ## run the tests, without those marked slow, vllm, browser or soak
+	$(VENV)/bin/python -m pytest -m "not slow and not vllm and not browser and not soak"
+
+# SOAK_KILLS=3 make soak: three kills a stage rather than twenty.
+soak: $(INSTALLED)  ## kill every stage at random moments and run it again; rerun in other surroundings (hours)
+	$(VENV)/bin/python -m pytest -m soak -s tests/test_soak.py
 
 lint: $(INSTALLED)  ## ruff and mypy
 	$(VENV)/bin/ruff check $(SOURCES)
