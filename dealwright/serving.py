@@ -29,6 +29,8 @@ REFUSAL = format_message(Message("", "I cannot do that.", Action(ActionKind.REJE
 AMOUNTS = (0.01, 1_000_000_000)
 LONGEST_TEXT = 5000  # characters
 ROLES = {"assistant": Role.BUYER, "buyer": Role.BUYER, "user": Role.SELLER, "seller": Role.SELLER}
+# The cost is the seller's secret: a buyer in service has none to know, and its view shows none.
+UNKNOWN_COST = 0.01
 
 
 class DialogueError(DealwrightError):
@@ -87,8 +89,7 @@ def replay(dialogue: Mapping[str, Any], id: str, max_turns: int) -> Negotiation:
     if not title:
         raise DialogueError(f"dialogue {id}: expected a title, got {dialogue.get('title')!r}")
     product = Product(id, title, category, description, list_price, list_price, list_price)
-    # The cost is the seller's secret: a buyer in service has none to know, and its view shows none.
-    game = Negotiation(Scenario(id, product, list_price, 0.0, budget, 0, "served"), max_turns)
+    game = Negotiation(Scenario(id, product, list_price, UNKNOWN_COST, budget, 0, "served"), max_turns)
     for index, message in enumerate(_messages(dialogue, id), start=1):
         role = ROLES.get(message["role"])
         if role is not game.to_move:
