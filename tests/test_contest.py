@@ -1,6 +1,7 @@
 """Registered versions play for real: against each other, at a person's table, and behind MLflow's own server."""
 
 import json
+import os
 import shutil
 import socket
 import sys
@@ -137,7 +138,9 @@ def test_the_champion_answers_through_pyfunc_within_its_budget(project: Path) ->
 @contextmanager
 def served(path: str, port: int, command: list[str], log: Path) -> Iterator[str]:
     """Run one of MLflow's servers on loopback, wait until it answers, and yield its address."""
-    settings = {"PYTHONPATH": str(ROOT)}
+    # MLflow starts uvicorn by its name, so the environment's programs come first, as when it is activated.
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    settings = {"PYTHONPATH": str(ROOT), "PATH": programs}
     module = [sys.executable, "-m", "mlflow", *command, "--host", "127.0.0.1", "--port", str(port)]
     with log.open("w", encoding="utf-8") as output, group(module, settings, output) as process:
         deadline = time.monotonic() + 300
