@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -238,6 +239,24 @@ def test_a_person_sells_to_a_script_without_loading_torch(tables: Path) -> None:
         assert expected in shown, expected
 
 
+def test_ctrl_c_leaves_the_table_at_once(tables: Path) -> None:
+    command = [sys.executable, "-m", "dealwright", "play", "--against", "linear_ladder"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        shown = b""
+        while not shown.endswith(b"you> "):
+            shown += process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(60) == 1
+        finally:
+            process.kill()
+        assert process.stdout.read().strip() == b"Aborted!"
+
+
 def test_a_person_buys_and_leaves_at_the_end_of_the_input(tables: Path) -> None:
     result = run("play", "--as", "buyer", "--against", "floor_only", typed=["20 the lamp is old", "deal"])
     assert "Your budget is $80.00; paying more counts as a loss." in result.stdout
@@ -394,7 +413,6 @@ def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path, mon
 
 @pytest.mark.slow
 def test_the_user_interfaces_answer_on_loopback_and_end_with_ctrl_c(tmp_path: Path) -> None:
-    import signal
     import socket
 
     ports = []

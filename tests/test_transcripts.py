@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dealwright.cli import main
+from dealwright.cli.telling import printable
 from dealwright.files import write_parquet
 from dealwright.game import Outcome, Product, Scenario, StopReason
 from dealwright.rollout import Episode, Intervention, episodes_frame
@@ -66,6 +67,10 @@ def test_a_game_is_told_with_thoughts_refusals_and_the_hidden_numbers(project: P
         "",
         "1 of 1 games of data/rollouts/evaluation.parquet",
     ]
+
+
+def test_what_a_terminal_may_obey_or_cannot_show_is_left_out() -> None:
+    assert printable("lamp\x1b[31m\n\ue000and\u202e more") == "lamp[31m and more"
 
 
 @pytest.mark.parametrize(

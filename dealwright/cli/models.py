@@ -27,7 +27,7 @@ def register(as_json: bool) -> None:
     """
     from dealwright.params import load_params
     from dealwright.tracking.connection import shown_uri
-    from dealwright.tracking.provenance import write_provenance
+    from dealwright.tracking.provenance import PROVENANCE, write_provenance
     from dealwright.tracking.registry import CANDIDATE, register
 
     registration = register(load_params())
@@ -39,7 +39,8 @@ def register(as_json: bool) -> None:
         alias = f"  {CANDIDATE}" if version.candidate else ""
         click.echo(f"  step {version.step:>5}  version {version.version}{'  new' if version.new else ''}{alias}")
     new = sum(version.new for version in registration.versions)
-    click.echo(f"{registration.model}: {len(registration.versions)} checkpoints, {new} new, written to {shown_uri()}")
+    click.echo(f"{registration.model}: {len(registration.versions)} checkpoints, {new} new")
+    click.echo(f"written to {shown_uri()} and {PROVENANCE}")
 
 
 @click.command("fetch-model")

@@ -1,5 +1,6 @@
 """`dealwright play`: a person at the table, in the terminal."""
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -64,6 +65,8 @@ def play(role: str, against: str | None, product: str | None, seed: int | None) 
     person = Person(me, params.game.regulator.monotone)
     other = seat(me.other, against, scenario, params, draws)
     game = Negotiation(scenario, params.game.max_turns, draws)
+    # Polars puts a handler of its own there, with which Ctrl-C would wait for the next Enter.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     person.welcome(game)
     buyer, seller = (person, other) if me is Role.BUYER else (other, person)
     play_games([game], buyer, seller, params.game.regulator.monotone, params.game.regulator.retries)
