@@ -28,6 +28,7 @@ def write_project(folder: Path, store: Path) -> None:
         write_checkpoint(folder, step)
     (folder / "reports").mkdir()
     (folder / "reports/training.csv").write_text("step,reward,loss\n1,0.1,\n2,0.25,0.5\n")
+    (folder / "reports/ingest.json").write_text('{"read": 10, "kept": 8, "rejected": 2}')
     write_selection(folder, selected=10, reward=0.4)
     scenarios = tiny_scenarios(8)
     write_scenarios(folder, [*scenarios[:5], *(replace(scenario, split="validation") for scenario in scenarios[5:])])

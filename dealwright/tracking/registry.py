@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dealwright.params import Params
 from dealwright.players import BuyerSettings
 from dealwright.tracking.card import model_card
+from dealwright.tracking.catalogues import log_catalogue
 from dealwright.tracking.checkpoints import (
     SCENARIOS,
     Checkpoint,
@@ -80,6 +81,7 @@ class _Registry:
             self.client.create_registered_model(self.name, description="A buyer that bargains; see its model card.")
         run = self._run()
         run_id = run.info.run_id
+        log_catalogue(self.client, run_id)
         versions = self._versions()
         registered = []
         for checkpoint in checkpoints:
