@@ -416,21 +416,22 @@ def test_the_user_interfaces_answer_on_loopback_and_end_with_ctrl_c(tmp_path: Pa
     import socket
 
     ports = []
-    for _ in range(2):
+    for _ in range(3):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             ports.append(str(free.getsockname()[1]))
+    options = ["--prefect-port", ports[0], "--mlflow-port", ports[1], "--reports-port", ports[2]]
     process = subprocess.Popen(
-        [sys.executable, "-m", "dealwright", "ui", "--prefect-port", ports[0], "--mlflow-port", ports[1]],
+        [sys.executable, "-m", "dealwright", "ui", *options],
         stdout=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")},
     )
     assert process.stdout is not None
-    lines = [process.stdout.readline() for _ in range(3)]
+    lines = [process.stdout.readline() for _ in range(4)]
     assert f"http://127.0.0.1:{ports[0]} " in lines[0]
-    assert lines[1] == f"MLflow   http://127.0.0.1:{ports[1]}\n"
+    assert lines[1:3] == [f"MLflow   http://127.0.0.1:{ports[1]}\n", f"reports  http://127.0.0.1:{ports[2]}\n"]
     for port in ports:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
             assert page.status == 200

@@ -1,5 +1,6 @@
-"""`dealwright ui`: the Prefect server and the MLflow UI, side by side on this machine alone."""
+"""`dealwright ui`: the Prefect server, the MLflow UI and the reports, side by side on this machine alone."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -13,20 +14,24 @@ from typing import IO
 
 import click
 
+from dealwright.cli.pipeline import REPORT
 from dealwright.errors import DealwrightError
 
 HOST = "127.0.0.1"
+PREFECT_PORT = 4200
 START_SECONDS = 180
 
 
 @click.command()
-@click.option("--prefect-port", type=click.IntRange(1, 65535), default=4200, show_default=True)
+@click.option("--prefect-port", type=click.IntRange(1, 65535), default=PREFECT_PORT, show_default=True)
 @click.option("--mlflow-port", type=click.IntRange(1, 65535), default=5000, show_default=True)
-def ui(prefect_port: int, mlflow_port: int) -> None:
-    """Start the Prefect server and the MLflow UI, print both addresses, and stop both on Ctrl-C.
+@click.option("--reports-port", type=click.IntRange(1, 65535), default=8080, show_default=True)
+def ui(prefect_port: int, mlflow_port: int, reports_port: int) -> None:
+    """Start the Prefect server, the MLflow UI and one for reports/, print their addresses, and stop them on Ctrl-C.
 
-    Both listen on loopback only. A flow appears in this Prefect server when it runs with the PREFECT_API_URL that is
-    printed. Where MLFLOW_TRACKING_URI names a server, its address is printed and none is started.
+    They listen on loopback only. `make serve` looks for this Prefect server at its default port; with another port,
+    and for any other flow, set the PREFECT_API_URL that is printed. Where MLFLOW_TRACKING_URI names a server, its
+    address is printed and none is started.
 
     \b
     dealwright ui
@@ -34,10 +39,11 @@ def ui(prefect_port: int, mlflow_port: int) -> None:
     """
     from dealwright.tracking.connection import artifact_location, shown_uri, tracking_uri
 
-    prefect, mlflow = f"http://{HOST}:{prefect_port}", f"http://{HOST}:{mlflow_port}"
+    prefect, mlflow, reports = (f"http://{HOST}:{port}" for port in (prefect_port, mlflow_port, reports_port))
     store = tracking_uri()
     remote = store if store.startswith("http") else None
     _check_free("--prefect-port", prefect_port)
+    _check_free("--reports-port", reports_port)
     if remote is None:
         _check_free("--mlflow-port", mlflow_port)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -47,9 +53,17 @@ def ui(prefect_port: int, mlflow_port: int) -> None:
                 _start(
                     servers,
                     ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
-                    {"PREFECT_API_URL": f"{prefect}/api", "PREFECT_UI_API_URL": f"{prefect}/api"},
+                    {
+                        "PREFECT_API_URL": f"{prefect}/api",
+                        # Behind a proxy the pages need the address that browsers know.
+                        "PREFECT_UI_API_URL": os.environ.get("PREFECT_UI_API_URL", f"{prefect}/api"),
+                        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+                    },
                 )
             ]
+            REPORT.parent.mkdir(exist_ok=True)
+            command = ["http.server", "--bind", HOST, "--directory", str(REPORT.parent), str(reports_port)]
+            running.append(_start(servers, command, {}))
             if remote is None:
                 artifacts = artifact_location()
                 command = ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1"]
@@ -58,10 +72,12 @@ def ui(prefect_port: int, mlflow_port: int) -> None:
                 running.append(_start(servers, command, {}))
             _await(f"{prefect}/api/health", *running[0])
             click.echo(f"Prefect  {prefect}    (flows appear there with PREFECT_API_URL={prefect}/api)")
+            _await(reports, *running[1])
             if remote is None:
-                _await(f"{mlflow}/health", *running[1])
+                _await(f"{mlflow}/health", *running[2])
             click.echo(f"MLflow   {shown_uri() if remote else mlflow}")
-            click.echo("Ctrl-C stops both." if remote is None else "Ctrl-C stops Prefect.")
+            click.echo(f"reports  {reports}")
+            click.echo("Ctrl-C stops what was started.")
             sys.stdout.flush()
             while all(process.poll() is None for process, _ in running):
                 time.sleep(0.5)
