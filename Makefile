@@ -20,7 +20,7 @@ SOURCES := $(wildcard dealwright stages flows benchmarks tests)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv test soak lint bench reproduce pretrain flow ui lock clean
+.PHONY: help .venv test soak lint bench reproduce pretrain flow ui serve lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z.]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -74,8 +74,11 @@ pretrain: $(INSTALLED)  ## make data/base/, the tiny base model, anew
 flow: $(INSTALLED)  ## run the pipeline as a Prefect flow
 	$(VENV)/bin/python -m flows.reproduce
 
-ui: $(INSTALLED)  ## start the Prefect server and the MLflow UI
+ui: $(INSTALLED)  ## start the pages of Prefect, MLflow and the reports
 	$(VENV)/bin/dealwright ui
+
+serve: $(INSTALLED)  ## run what Prefect's pages and the schedule start; needs `make ui` in another terminal
+	$(VENV)/bin/python -m flows.serve
 
 # Needs the package index. uv only writes the locks; installing needs pip alone. The GPU lock ignores pyproject.toml's
 # [tool.uv], which hides torch's CUDA libraries.

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,3 +58,12 @@ def made_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def empty_store(made_store: Path, tmp_path: Path) -> Path:
     """A database of MLflow without runs."""
     return Path(shutil.copy(made_store, tmp_path / "empty.db"))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[None]:
+    """Run a temporary Prefect server for the session; who asks has imported `flows`, which settles its settings."""
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=600):
+        yield

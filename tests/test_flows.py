@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +40,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "work.py").write_text(WORK)
     (folder / "source.txt").write_text("one\n")
     return folder
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[None]:
-    """Run a temporary Prefect server for the session."""
-    from prefect.testing.utilities import prefect_test_harness
-
-    with prefect_test_harness(server_startup_timeout=None):
-        yield
 
 
 def test_the_order_is_that_of_dvcs_graph(project: Path) -> None:
