@@ -34,15 +34,17 @@ from pathlib import Path
 import polars as pl
 
 from dealwright.agents import Demonstrator
-from dealwright.catalogue.scenarios import make_scenarios, read_scenarios, read_table
-from dealwright.files import write_parquet
+from dealwright.catalogue.scenarios import make_scenarios, read_scenarios
+from dealwright.files import read_table, write_parquet
 from dealwright.params import load_params
 from dealwright.players import play_games
 from dealwright.tracking import training_run
 
 params = load_params()
 table = read_table("data/catalogue.parquet")
-with training_run(params) as run:
+work = Path("data/work/train")
+work.mkdir(parents=True, exist_ok=True)
+with training_run(params, work, 0) as run:
     run.log_step(1, {"reward": float(table["list_price"].sum())})
     print("step 1", flush=True)
     while os.path.exists(os.environ.get("BUSY", "")):

@@ -1,6 +1,5 @@
 """The catalogue that a training saw, kept with its run in MLflow, so that a later one can be compared with it."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,8 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from dealwright.catalogue.drift import PRICES
-from dealwright.catalogue.scenarios import read_table
-from dealwright.files import write_parquet
+from dealwright.files import read_json, read_table, write_parquet
 from dealwright.tracking.connection import store
 from dealwright.tracking.history import CHAMPION
 
@@ -33,7 +31,7 @@ class TrainedOn:
 
 def log_catalogue(client: "MlflowClient", run_id: str) -> None:
     """Put the working tree's catalogue beside a training's run; one that is there already stays."""
-    if client.list_artifacts(run_id, _FOLDER):
+    if _is_kept(client, run_id):
         return
     with TemporaryDirectory() as folder:
         write_parquet(Path(folder) / _PRODUCTS, read_table(CATALOGUE).select("id", "category", *PRICES))
@@ -44,12 +42,10 @@ def log_catalogue(client: "MlflowClient", run_id: str) -> None:
 def read_catalogue(run_id: str) -> TrainedOn | None:
     """Return the catalogue that a run was trained on; None where it was not kept."""
     with store() as client, TemporaryDirectory() as scratch:
-        kept = {Path(file.path).name for file in client.list_artifacts(run_id, _FOLDER)}
-        if not {_PRODUCTS, INGEST.name} <= kept:
+        if not _is_kept(client, run_id):
             return None
         folder = Path(client.download_artifacts(run_id, _FOLDER, scratch))
-        counts = json.loads((folder / INGEST.name).read_text(encoding="utf-8"))
-        return TrainedOn(pl.read_parquet(folder / _PRODUCTS), rejected_share(counts))
+        return TrainedOn(read_table(folder / _PRODUCTS), rejected_share(read_json(folder / INGEST.name)))
 
 
 def rejected_share(counts: dict[str, int]) -> float:
@@ -63,3 +59,7 @@ def champion_run(name: str) -> tuple[int, str] | None:
         found = client.search_registered_models(f"name = '{name}'")
         version = found[0].aliases.get(CHAMPION) if found else None
         return None if version is None else (int(version), client.get_model_version(name, str(version)).run_id or "")
+
+
+def _is_kept(client: "MlflowClient", run_id: str) -> bool:
+    return {_PRODUCTS, INGEST.name} <= {Path(file.path).name for file in client.list_artifacts(run_id, _FOLDER)}
