@@ -1,6 +1,7 @@
 """`dealwright transcripts` prints games, chosen by what they are."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -71,6 +72,15 @@ def test_a_game_is_told_with_thoughts_refusals_and_the_hidden_numbers(project: P
 
 def test_what_a_terminal_may_obey_or_cannot_show_is_left_out() -> None:
     assert printable("lamp\x1b[31m\n\ue000and\u202e more") == "lamp[31m and more"
+
+
+def test_a_message_that_broke_the_rules_is_shown_as_it_was(project: Path) -> None:
+    broken = replace(
+        episode(LAMP, "trained", "training", StopReason.INVALID, None), messages=(("buyer", "Give it\nto me"),)
+    )
+    write_parquet("data/rollouts/validation.parquet", episodes_frame([broken]))
+    shown = run("validation").stdout.splitlines()
+    assert shown[2:4] == ["  buyer> (breaks the rules) Give it to me", "invalid in turn 1"]
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,10 @@ def _tell(row: Mapping[str, Any]) -> list[str]:
         entry = Entry(role, message["text"], parse_message(message["text"], role))
         refused = [item for item in row["interventions"] if item["turn"] == place // 2 + 1 and role is Role.SELLER]
         lines += [f"{_INDENT}(refused: {item['reason']}) {printable(item['text'])}" for item in refused]
-        if entry.message is not None and entry.message.thought:
+        if entry.message is None:
+            lines.append(f"  {role}> (breaks the rules) {printable(entry.text)}")
+            continue
+        if entry.message.thought:
             lines.append(f"{_INDENT}({role} thinks) {printable(entry.message.thought)}")
         lines.append(f"  {told(entry)}")
     lines.append(ending(Outcome(StopReason(row["stop"]), row["price"], row["turns"])))

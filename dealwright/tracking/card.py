@@ -52,9 +52,9 @@ Loaded by other means it is not held to anything.
 
 | | |
 |---|---|
+| base | `{params.warmstart.base}`, fine-tuned on demonstrations for {params.warmstart.steps} steps (step 0) |
 | method | GRPO on the reward (budget - price) / abs(budget - cost), cut to [-1, 1] |
-| base | `{params.warmstart.base}`, fine-tuned on demonstrations for {params.warmstart.steps} steps |
-| steps | {tags["step"]} of {train.steps}, {train.products} products with {train.group_size} games each |
+| steps | {tags["step"]} of {train.steps}, of {train.products} products with {train.group_size} games each |
 | counterpart | the scripted seller `{train.seller}`, behind the regulator |
 | products | {tags["training_products"]}, listed in `training_products.json` |
 {revisions}
@@ -68,8 +68,8 @@ of many looks better than it is. Results on test products stand in the report.
 
 ## Limits
 
-It knows this one game, these six kinds of argument and this seller, and prices in one currency. What it earns against
-people or other models has not been measured.
+It knows this one game, the six kinds of argument of its demonstrations and this seller, and prices in one currency.
+What it earns against people or other models has not been measured.
 """
 
 
