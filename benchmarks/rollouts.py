@@ -49,8 +49,11 @@ class OneByOneEngine:
         return Completion(self.tokenizer.decode(ids[:-1] if ended else ids), "stop" if ended else "length")
 
 
-def one_at_a_time(games: int = 256, repeats: int = 3) -> Comparison:
-    """Compare `play` on all games side by side with the same `play` on one game after another."""
+def one_at_a_time(games: int = 256, every: int = 8, repeats: int = 3) -> Comparison:
+    """Compare `play` on all games side by side with the same `play` on one game after another.
+
+    Only every so many of the games are played one after another: what a turn costs there does not depend on them.
+    """
     hall = open_hall()
     turns: dict[str, list[float]] = {"ours": [], "other": []}
 
@@ -59,7 +62,7 @@ def one_at_a_time(games: int = 256, repeats: int = 3) -> Comparison:
         return per_turn(lambda: play(dealt, buyer, hall.seller()), dealt, turns["ours"])
 
     def one_by_one() -> float:
-        dealt, buyer = hall.deal(games), hall.buyer(OneByOneEngine(hall), len(turns["other"]))
+        dealt, buyer = hall.deal(games)[::every], hall.buyer(OneByOneEngine(hall), len(turns["other"]))
         return per_turn(lambda: [play([game], buyer, hall.seller()) for game in dealt], dealt, turns["other"])
 
     ours, others = in_turn(side_by_side, one_by_one, repeats)
@@ -70,7 +73,7 @@ def one_at_a_time(games: int = 256, repeats: int = 3) -> Comparison:
         ours=ours,
         others=others,
         target=15.0,
-        sizes={"games": games, "repeats": repeats},
+        sizes={"games": games, "one_at_a_time": len(range(0, games, every)), "repeats": repeats},
         found={"turns_per_game": turns},
     )
 
@@ -109,7 +112,7 @@ def trl_loop(games: int = 256, group_size: int = 8, repeats: int = 3) -> Compari
     )
 
 
-def growth(games: Sequence[int] = (64, 256, 1024, 4096), repeats: int = 3) -> Comparison:
+def growth(games: Sequence[int] = (64, 256, 1024, 4096), repeats: int = 2) -> Comparison:
     """Compare the time a game takes among few with the time it takes among many; 1 is linear, more is better."""
     hall = open_hall()
     scenarios, names = hall.scenarios[: min(games)], ("base", hall.params.train.seller)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REPEATS = 2
 TOYS: dict[str, Callable[[], tuple[Comparison, ...]]] = {
-    "one_at_a_time": lambda: (rollouts.one_at_a_time(games=2, repeats=REPEATS),),
+    "one_at_a_time": lambda: (rollouts.one_at_a_time(games=2, every=2, repeats=REPEATS),),
     "trl_loop": lambda: (rollouts.trl_loop(games=4, group_size=2, repeats=REPEATS),),
     "growth": lambda: (rollouts.growth(games=(1, 2), repeats=REPEATS),),
     "grpo_step": lambda: (step.grpo_step(products=2, group_size=2, repeats=REPEATS),),
