@@ -126,19 +126,20 @@ def _with_ids(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _repeats(rows: pl.DataFrame, kind: str, *keys: str) -> pl.DataFrame:
     """Set aside the usable rows that have the keys of an earlier usable row, which the reason names."""
-    usable = rows.filter(pl.col("reason").is_null())
-    first = usable.unique(keys, keep="first", maintain_order=True).select(
-        *keys,
-        kept=pl.col("index"),
-        place=pl.lit("row ") + pl.col("row").cast(pl.String) + " of " + pl.col("source") + " is kept",
+    # Only the few repeated rows are told where the first one stands.
+    repeated = (
+        rows.lazy()
+        .filter(pl.col("reason").is_null())
+        .select("index", kept=pl.col("index").first().over(keys))
+        .filter(pl.col("kept") != pl.col("index"))
+        .join(rows.lazy().select("row", "source", kept="index"), on="kept")
+        .select("index", place=pl.format(f"{kind}: row {{}} of {{}} is kept", "row", "source"))
+        .collect()
     )
-    repeated = pl.col("reason").is_null() & (pl.col("kept") != pl.col("index"))
     return (
-        rows.join(first, on=keys, how="left", maintain_order="left")
-        .with_columns(
-            pl.when(repeated).then(pl.lit(f"{kind}: ") + pl.col("place")).otherwise("reason").alias("reason")
-        )
-        .drop("kept", "place")
+        rows.join(repeated, on="index", how="left", maintain_order="left")
+        .with_columns(reason=pl.coalesce("reason", "place"))
+        .drop("place")
     )
 
 

@@ -41,7 +41,7 @@ def clean(text: pl.Expr) -> pl.Expr:
         .str.replace_all(_LOOSE_JOINER, "$1")
         .str.replace_all(r" {2,}", " ")
         .str.strip_chars(" ")
-        .str.extract("(?s)^(.+)$")
+        .replace("", None)
     )
 
 
