@@ -58,7 +58,10 @@ def _clean(text: pd.Series) -> pd.Series:
 
 def _price(text: pd.Series) -> tuple[pd.Series, pd.Series]:
     """Return the amounts, and the problem of each text that is neither an amount nor missing."""
-    shown = text.str.replace(r"\s+", " ", regex=True).str.strip(" ")
+    foreign = text.str.contains(r"[^ -~]", regex=True).fillna(False).astype(bool)
+    shown = text.where(~foreign, text[foreign].str.normalize("NFKC"))
+    shown = shown.str.replace(r"\s+", " ", regex=True).str.strip(" ")
+    shown = shown.str.replace("[\u2212\ufe63]", "-", regex=True).str.replace("[\u2019\xb4`]", "'", regex=True)
     amount = shown.str.replace(r"(?i)^(?:USD(?: ?(?:US\$|\$))?|(?:US\$|\$)(?: ?USD)?) ?", "", regex=True)
     amount = amount.str.replace(r"(?i) ?(?:USD(?: ?(?:US\$|\$))?|(?:US\$|\$)(?: ?USD)?)$", "", regex=True)
     pointed = amount.str.contains(_POINTED, regex=True).fillna(False).astype(bool)
