@@ -140,7 +140,7 @@ def served(path: str, port: int, command: list[str], log: Path) -> Iterator[str]
     """Run one of MLflow's servers on loopback, wait until it answers, and yield its address."""
     # MLflow starts uvicorn by its name, so the environment's programs come first, as when it is activated.
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    settings = {"PYTHONPATH": str(ROOT), "PATH": programs}
+    settings = {"PYTHONPATH": str(ROOT), "PATH": programs, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     module = [sys.executable, "-m", "mlflow", *command, "--host", "127.0.0.1", "--port", str(port)]
     with log.open("w", encoding="utf-8") as output, group(module, settings, output) as process:
         deadline = time.monotonic() + 300

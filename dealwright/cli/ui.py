@@ -69,7 +69,8 @@ def ui(prefect_port: int, mlflow_port: int, reports_port: int) -> None:
                 command = ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1"]
                 command += ["--backend-store-uri", store]
                 command += ["--default-artifact-root", artifacts] if artifacts else []
-                running.append(_start(servers, command, {}))
+                # Else it starts eight more processes for jobs that nobody here submits.
+                running.append(_start(servers, command, {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}))
             _await(f"{prefect}/api/health", *running[0])
             click.echo(f"Prefect  {prefect}    (flows appear there with PREFECT_API_URL={prefect}/api)")
             _await(reports, *running[1])
