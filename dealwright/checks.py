@@ -91,4 +91,4 @@ def _committed_params() -> str | None:
         shown = subprocess.run(["git", "show", f"HEAD:./{PARAMS}"], capture_output=True, check=False)
     except OSError:
         return None
-    return shown.stdout.decode("utf-8") if shown.returncode == 0 else None
+    return shown.stdout.decode("utf-8", "replace") if shown.returncode == 0 else None

@@ -82,7 +82,7 @@ def read_json(path: str | Path, mend: str = "run `dvc repro` first") -> Any:
     """Read a JSON file; raises DealwrightError where it is missing or broken, with what to do about it."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DealwrightError(f"{path} is missing or unreadable; {mend}") from error
 
 

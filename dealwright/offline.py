@@ -27,6 +27,7 @@ NO_HUB = {
 }
 QUIET = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # 20, the default, is too short on two cores
+    "TRANSFORMERS_VERBOSITY": "error",  # a folder that does not load is one line, not a table before it
     "TRL_EXPERIMENTAL_SILENCE": "1",  # `rollout_func` and `environment_factory` are marked experimental
 }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from reprlib import Repr
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -13,6 +14,10 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what NumPy takes
 Name = Annotated[str, Field(min_length=1)]
+
+MOST_PROBLEMS = 20  # that one line names
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 
 
 def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -213,11 +218,20 @@ class Params(Group):
 
 def load_params(path: str | Path = "params.yaml") -> Params:
     """Read and check a parameter file; raises ParamsError where it cannot be used."""
+    return parse_params(read_text(path), str(path))
+
+
+def read_text(path: str | Path) -> str:
+    """Read a file of parameters; raises ParamsError where it cannot be read."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ParamsError(f"cannot read {path}: {error.strerror}; run from the project's root") from error
-    return parse_params(text, str(path))
+    except UnicodeDecodeError as error:
+        raise ParamsError(
+            f"cannot read {path}: expected UTF-8, got byte {error.object[error.start]:#04x} at {error.start}; save it "
+            "as UTF-8"
+        ) from error
 
 
 def parse_params(text: str, where: str) -> Params:
@@ -226,15 +240,25 @@ def parse_params(text: str, where: str) -> Params:
     Raises ParamsError with one line that names each bad key, what was expected and what came.
     """
     try:
-        return Params.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # an impossible date; too deep a nesting
         raise ParamsError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from error
+    try:
+        return Params.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or 'the file'}: {item['msg']}, got {item['input']!r}"
-            for item in error.errors()
-        )
-        raise ParamsError(f"{where}: {problems}") from error
+        found = error.errors()
+        problems = [
+            f"{'.'.join(str(part) for part in item['loc']) or 'the file'}: {item['msg']}, got {_shown(item['input'])}"
+            for item in found[:MOST_PROBLEMS]
+        ]
+        more = [f"and {len(found) - MOST_PROBLEMS} more"] if len(found) > MOST_PROBLEMS else []
+        raise ParamsError(f"{where}: {'; '.join([*problems, *more])}") from error
+
+
+def _shown(value: Any) -> str:
+    """Write what came, cut short; a file may refer to the same thing again and again, without end."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def flatten(group: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from dealwright.errors import DealwrightError
 from dealwright.files import write_text
-from dealwright.params import flatten, parse_params
+from dealwright.params import flatten, parse_params, read_text
 
 DEFAULT = "tiny"
 PARAMS = Path("params.yaml")
@@ -76,7 +76,7 @@ def set_params(values: Mapping[str, Any], params: Path, origin: str) -> list[Cha
     `origin` says in errors where the values come from. Raises ProfileError for a name that the file lacks, ParamsError
     for a value that it cannot have.
     """
-    document = _parse(_text(params), params)
+    document = _parse(read_text(params), params)
     changes = []
     for key, value in values.items():
         *groups, leaf = key.split(".")
@@ -122,7 +122,7 @@ def read_params(text: str, where: str) -> dict[str, Any]:
     """Parse a parameter file as plain values; raises ProfileError where it is no mapping."""
     try:
         values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ProfileError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ProfileError(f"{where}: expected groups of parameters, got {type(values).__name__}")
@@ -130,20 +130,13 @@ def read_params(text: str, where: str) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return flatten(_parse(_text(path), path))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ProfileError(f"cannot read {path}: {error.strerror}; run from the project's root") from error
+    return flatten(_parse(read_text(path), path))
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         document = _yaml().load(text)
-    except YAMLError as error:
+    except (YAMLError, ValueError, RecursionError) as error:
         raise ProfileError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise ProfileError(f"{path}: expected groups of parameters, got {type(document).__name__}")

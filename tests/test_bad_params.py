@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import resource
 import shutil
 import sys
@@ -129,11 +130,47 @@ def test_parameters_that_cannot_work_are_named_before_work_starts(
         ),
         ("a: *b", "params.yaml is not valid YAML"),
         ("a: \x00", "params.yaml is not valid YAML"),
+        ("a: 2026-13-45", "params.yaml is not valid YAML: month must be in 1..12"),
+        ("a: " + "[" * 5000, "params.yaml is not valid YAML: maximum recursion depth exceeded"),
+        ("a: " + "{a: " * 300 + "1" + "}" * 300, "catalogue: Field required, got {'a': {'a': {'a': {'a': {'a': {"),
+        # Twenty lists, each twice in the next: written out, the last is a million numbers.
+        ("l0: &l0 [1]\n" + "".join(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]\n" for n in range(1, 20)), "; and 12 more"),
     ],
+    ids=lambda value: value[:30],
 )
 def test_a_parameter_file_that_is_none_is_one_line(text: str, message: str, project: Path) -> None:
     Path("params.yaml").write_text(text)
-    assert message in checked()
+    line = checked()
+    assert message in line and len(line) < 4000
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "train: é".encode("latin-1"),
+            "cannot read params.yaml: expected UTF-8, got byte 0xe9 at 7; save it as UTF-8",
+        ),
+        ("train: 1".encode("utf-16"), "cannot read params.yaml: expected UTF-8, got byte 0xff at 0; save it as UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("command", [["check"], ["profile", "smoke"]], ids=["check", "profile"])
+def test_parameters_in_another_encoding_are_one_line(
+    command: list[str], content: bytes, message: str, project: Path
+) -> None:
+    Path("params.yaml").write_bytes(content)
+    result = CliRunner().invoke(command_line, command)
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"error: {message}\n")
+    assert Path("params.yaml").read_bytes() == content
+
+
+def test_a_profile_nested_too_deeply_is_one_line(project: Path) -> None:
+    Path("profiles/smoke.yaml").write_text("train: " + "[" * 5000)
+    result = CliRunner().invoke(command_line, ["profile", "smoke"])
+    assert result.exit_code == 1
+    assert (
+        result.stderr.startswith("error: profiles/smoke.yaml is not valid YAML: ") and result.stderr.count("\n") == 1
+    )
 
 
 def lose_tokenizer(folder: Path) -> None:
@@ -141,22 +178,101 @@ def lose_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").unlink()
 
 
+def written(name: str, content: str | bytes) -> Callable[[Path], object]:
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def configured(**changes: object) -> Callable[[Path], object]:
+    def damage(folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | changes))
+
+    return damage
+
+
+def empty_the_vocabulary(folder: Path) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"] |= {"vocab": {}, "merges": []}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+
+def pickle_under_another_name(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(pickle.dumps({"weight": [1.0]}))
+
+
+def index_by_a_list(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text("[]")
+
+
+def bring_code(folder: Path) -> None:
+    """Name a model of an unknown kind that the folder's own code would build."""
+    (folder / "evil.py").write_text("raise SystemExit('the code of a model was run')")
+    configured(model_type="evil", auto_map={"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"})(folder)
+
+
+def bring_code_for_the_tokenizer(folder: Path) -> None:
+    (folder / "evil.py").write_text("raise SystemExit('the code of a tokenizer was run')")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", None]}})
+    )
+
+
+WRITE = r"the tokenizer in .* cannot write a dialogue: "
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "empty weights": (lambda folder: (folder / "model.safetensors").write_bytes(b""), "header too small"),
-    "a header of 2^64 bytes": (
-        lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 9),
-        "header too large",
+    "empty weights": (written("model.safetensors", b""), "header too small"),
+    "a header of 2^64 bytes": (written("model.safetensors", b"\xff" * 9), "header too large"),
+    "a pointer": (written("model.safetensors", "version https://git-lfs"), "header too large"),
+    "a pickle under another name": (pickle_under_another_name, "header too large"),
+    "a list for an index": (index_by_a_list, "cannot load the model in .*: TypeError: list indices"),
+    "no configuration": (written("config.json", "{"), "config.json is missing or unreadable; make or fetch the model"),
+    "a configuration in UTF-16": (
+        written("config.json", "{}".encode("utf-16")),
+        "config.json is missing or unreadable",
     ),
-    "a pointer": (
-        lambda folder: (folder / "model.safetensors").write_text("version https://git-lfs"),
-        "header too large",
+    "a deep configuration": (written("config.json", "[" * 200_000), "config.json is missing or unreadable"),
+    "a list for a configuration": (written("config.json", "[]"), "config.json: expected an object, got list"),
+    "an empty configuration": (written("config.json", "{}"), "Unrecognized model"),
+    "another kind": (written("config.json", '{"model_type": "x"}'), "model type `x`"),
+    "a list for a kind": (configured(model_type=["llama"]), "cannot load the model in .*: TypeError: unhashable type"),
+    "a word for a size": (configured(hidden_size="8"), "'hidden_size' expected int, got str .value: '8'"),
+    "a fraction for a size": (configured(vocab_size=8.5), "'vocab_size' expected int, got float .value: 8.5"),
+    "true for a size": (configured(num_hidden_layers=True), "expected int, got bool"),
+    "no size": (configured(intermediate_size=None), "'intermediate_size' expected int, got NoneType"),
+    "no heads": (
+        configured(num_attention_heads=0),
+        "expected num_attention_heads of at least 1, got 0; make or fetch",
     ),
-    "no configuration": (lambda folder: (folder / "config.json").write_text("{"), "not a valid JSON file"),
-    "an empty configuration": (lambda folder: (folder / "config.json").write_text("{}"), "Unrecognized model"),
-    "another kind": (lambda folder: (folder / "config.json").write_text('{"model_type": "x"}'), "model type `x`"),
+    "no heads for keys": (configured(num_key_value_heads=0), "expected num_key_value_heads of at least 1, got 0"),
+    "no layers": (configured(num_hidden_layers=0), "expected num_hidden_layers of at least 1, got 0"),
+    "a negative size": (configured(vocab_size=-8), "expected vocab_size of at least 1, got -8"),
+    "a layer too few": (configured(num_hidden_layers=1), "hold 9 tensors that are none of the model's, among them"),
+    "other sizes": (configured(intermediate_size=32), "its weights have other sizes than its config.json says"),
+    "10^12 words": (configured(vocab_size=10**12), "its weights have other sizes than its config.json says"),
+    "an unknown function": (configured(hidden_act="nope"), "cannot load the model in .*: KeyError: 'nope'"),
+    "code of its own": (bring_code, "contains custom code"),
+    "a tokenizer's own code": (bring_code_for_the_tokenizer, "contains custom code"),
     "no tokenizer": (lose_tokenizer, "make or fetch it again"),
-    "half a tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{"), "make or fetch it again"),
-    "an empty template": (lambda folder: (folder / "chat_template.jinja").write_text(""), "expected a chat template"),
+    "half a tokenizer": (written("tokenizer.json", "{"), "make or fetch it again"),
+    "an empty tokenizer": (written("tokenizer.json", "{}"), "cannot load the model in .*: KeyError: 'added_tokens'"),
+    "no vocabulary": (empty_the_vocabulary, r"reads '\[BUY\] \$1234.50' as ''; fetch it again, or take another model"),
+    "a list for a tokenizer": (written("tokenizer_config.json", "[]"), "cannot load the model in"),
+    "an empty template": (written("chat_template.jinja", ""), "expected a chat template"),
+    "a broken template": (written("chat_template.jinja", "{% for %}"), WRITE + "TemplateSyntaxError: Expected an"),
+    "a template that divides by zero": (written("chat_template.jinja", "{{ 1 / 0 }}"), WRITE + "ZeroDivisionError"),
+    "a template that reaches out": (
+        written("chat_template.jinja", "{{ messages.__class__.__mro__ }}"),
+        WRITE + "SecurityError",
+    ),
+    "a template without end": (
+        written("chat_template.jinja", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
+        WRITE + "RecursionError",
+    ),
+    "a template that knows no system": (
+        written("chat_template.jinja", "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}"),
+        WRITE + "TemplateError: no; take an instruct model",
+    ),
 }
 
 
@@ -170,7 +286,7 @@ def test_a_damaged_model_is_one_line(name: str, base_folder: Path, tmp_path: Pat
     damage(folder)
     with pytest.raises(DealwrightError, match=message) as stop:
         load_model(folder)
-    assert "\n" not in str(stop.value)
+    assert "\n" not in str(stop.value) and len(str(stop.value)) < 600
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def empty(folder: Path) -> None:
         (cut, "cannot load the model in .*; make or fetch it again"),
         (lose_a_tensor, r"lack 1 tensors of the model, among them model\.layers\.0\.self_attn\.q_proj\.weight"),
         (pickle_weights, "cannot load the model in .*; make or fetch it again"),
-        (enlarge, "cannot load the model in .*; make or fetch it again"),
+        (enlarge, "its weights have other sizes than its config.json says; make or fetch it again"),
         (change_vocabulary, r"the tokenizer in .* has \d+ tokens, but the model knows 300"),
         (lose_the_template, "has no chat template; take an instruct model"),
         (empty, "expected a folder with a causal language model, got .*; make or fetch it first"),

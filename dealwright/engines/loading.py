@@ -6,45 +6,107 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from dealwright.engines.chat import ChatTokens
-from dealwright.errors import DealwrightError, first_line
-from dealwright.files import unwritable
+from dealwright.engines.chat import ChatTokens, render
+from dealwright.errors import DealwrightError
+from dealwright.files import read_json, unwritable
 
 CONFIGURATIONS = ("config.json", "adapter_config.json")  # of a whole model, of an adapter over one
+SIZES = (
+    *("vocab_size", "hidden_size", "intermediate_size", "head_dim", "max_position_embeddings"),
+    *("num_hidden_layers", "num_attention_heads", "num_key_value_heads"),
+)
+# What every tokenizer must bring back as it is, and what every chat template must render.
+ACTION = "[BUY] $1234.50"
+DIALOGUE = [
+    {"role": "system", "content": "You are the buyer."},
+    {"role": "user", "content": "Begin."},
+    {"role": "assistant", "content": f"Talk: Hello.\nAction: {ACTION}"},
+    {"role": "user", "content": "Talk: No.\nAction: [REJECT]"},
+]
 
 
 def load_model(
     folder: str | Path, dtype: torch.dtype = torch.float32
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model with its tokenizer; only safetensors weights are read.
+    """Load a model with its tokenizer; only safetensors weights are read, and no code that a folder brings is run.
 
     Raises DealwrightError for a folder that does not hold such a model whole.
     """
     if not any((Path(folder) / name).is_file() for name in CONFIGURATIONS):
         raise DealwrightError(f"expected a folder with a causal language model, got {folder}; make or fetch it first")
+    _check_sizes(Path(folder) / CONFIGURATIONS[0])
     try:
         model, found = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=dtype, use_safetensors=True, attn_implementation="sdpa", output_loading_info=True
+            str(folder),
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="sdpa",
+            output_loading_info=True,
         )
-        tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        why = first_line(error)
-        raise DealwrightError(f"cannot load the model in {folder}: {why}; make or fetch it again") from error
-    if found["missing_keys"]:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+    except Exception as error:  # of every kind, for a damaged folder; tokenizers' own are plain exceptions
+        raise DealwrightError(f"cannot load the model in {folder}: {_why(error)}; make or fetch it again") from error
+    for names, problem in (
+        (found["missing_keys"], "lack {} tensors of the model"),
+        (found["unexpected_keys"], "hold {} tensors that are none of the model's"),
+    ):
+        if names:
+            raise DealwrightError(
+                f"the weights in {folder} {problem.format(len(names))}, among them {min(names)}; make or fetch it "
+                "again"
+            )
+    _check_tokenizer(tokenizer, model.get_input_embeddings().weight.shape[0], folder)
+    return model, tokenizer
+
+
+def _check_sizes(configuration: Path) -> None:
+    """Refuse a whole model's configuration with sizes by which no model can be built."""
+    if not configuration.is_file():
+        return
+    config = read_json(configuration, "make or fetch the model again")
+    if not isinstance(config, dict):
         raise DealwrightError(
-            f"the weights in {folder} lack {len(found['missing_keys'])} tensors of the model, among them "
-            f"{min(found['missing_keys'])}; make or fetch it again"
+            f"{configuration}: expected an object, got {type(config).__name__}; make or fetch the model again"
         )
-    rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
+    for name in SIZES:
+        size = config.get(name)
+        if isinstance(size, int) and size < 1:
+            raise DealwrightError(
+                f"{configuration}: expected {name} of at least 1, got {size}; make or fetch the model again"
+            )
+
+
+def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, known: int, folder: str | Path) -> None:
+    """Refuse a tokenizer that cannot write a dialogue that its model can read, before any work."""
+    if len(tokenizer) > known:
         raise DealwrightError(
-            f"the tokenizer in {folder} has {len(tokenizer)} tokens, but the model knows {rows}; they do not belong "
+            f"the tokenizer in {folder} has {len(tokenizer)} tokens, but the model knows {known}; they do not belong "
             "together, so fetch both again"
         )
     if tokenizer.chat_template is None:
         raise DealwrightError(f"the tokenizer in {folder} has no chat template; take an instruct model")
-    ChatTokens(tokenizer)  # refuses a template that cannot be used, before any work
-    return model, tokenizer
+    try:
+        written = tokenizer.decode(
+            tokenizer(ACTION, add_special_tokens=False)["input_ids"], clean_up_tokenization_spaces=False
+        )
+        render(tokenizer, DIALOGUE, prompt=True)
+    except Exception as error:  # of every kind: a template is a program
+        raise DealwrightError(
+            f"the tokenizer in {folder} cannot write a dialogue: {_why(error)}; take an instruct model, or fetch it "
+            "again"
+        ) from error
+    if ACTION not in written:
+        raise DealwrightError(
+            f"the tokenizer in {folder} reads {ACTION!r} as {written!r}; fetch it again, or take another model"
+        )
+    ChatTokens(tokenizer)  # refuses a template without an end token
+
+
+def _why(error: Exception) -> str:
+    if "ignore_mismatched_sizes" in str(error):
+        return "its weights have other sizes than its config.json says"
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
