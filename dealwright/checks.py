@@ -15,36 +15,48 @@ class CheckError(DealwrightError):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What would run: the profile, the sizes that differ from it, and all that differs from the committed parameters.
+    """What would run: the profile, the sizes that differ from it, all that differs from the committed parameters, and
+    what the source of products holds.
 
-    `edits` is None where there is no committed params.yaml to compare with.
+    `edits` is None where there is no committed params.yaml to compare with. `rejected` counts the rows set aside by
+    reason; `unused_columns` are those of the source that nothing is read from.
     """
 
     profile: str
     deviations: list[Change]
     edits: list[Change] | None
+    splits: dict[str, int]
+    rejected: dict[str, int]
+    unused_columns: list[str]
 
     def lines(self) -> list[str]:
         """Say it in lines of text."""
         own = f", with {', '.join(map(str, self.deviations))}" if self.deviations else ""
         lines = [f"profile: {self.profile}{own}"]
         if self.edits is None:
-            return [*lines, "params.yaml: nothing committed to compare with"]
-        if not self.edits:
-            return [*lines, "params.yaml: as committed"]
-        return [*lines, "params.yaml differs from the committed one:", *(f"  {edit}" for edit in self.edits)]
+            lines += ["params.yaml: nothing committed to compare with"]
+        elif not self.edits:
+            lines += ["params.yaml: as committed"]
+        else:
+            lines += ["params.yaml differs from the committed one:", *(f"  {edit}" for edit in self.edits)]
+        splits = ", ".join(f"{count} {split}" for split, count in self.splits.items())
+        lines += [
+            f"catalogue: {sum(self.splits.values())} products ({splits}), {sum(self.rejected.values())} set aside"
+        ]
+        lines += [f"  {count} set aside: {reason}" for reason, count in self.rejected.items()]
+        if self.unused_columns:
+            lines += [f"  not read: {', '.join(self.unused_columns)}; catalogue.columns may name a column of them"]
+        return lines
 
 
 def check() -> Check:
-    """Validate params.yaml, open the source of products, find the base model; raises DealwrightError for the first
+    """Validate params.yaml, read the source of products, find the base model; raises DealwrightError for the first
     problem."""
-    from dealwright.catalogue.prices import find_currency
-    from dealwright.catalogue.sources import open_source
+    from dealwright.catalogue.sources import unused_columns
 
     params = load_params(PARAMS)
     _check_sellers(params)
-    find_currency(params.catalogue.currency)
-    open_source(params.catalogue)
+    splits, rejected = _read_catalogue(params)
     base = Path(params.warmstart.base)
     if not (base / "config.json").is_file():
         raise CheckError(
@@ -55,7 +67,24 @@ def check() -> Check:
     profile, deviations = standing_profile(values)
     committed = _committed_params()
     edits = None if committed is None else differences(read_params(committed, "the committed params.yaml"), values)
-    return Check(profile, deviations, edits)
+    return Check(profile, deviations, edits, splits, rejected, unused_columns(params.catalogue))
+
+
+def _read_catalogue(params: Params) -> tuple[dict[str, int], dict[str, int]]:
+    """Count the products by split and the rows set aside by reason."""
+    from dealwright.catalogue.split import TEST, TRAIN, VALIDATION, held_out_sizes
+    from dealwright.catalogue.table import ingest
+
+    report = ingest(params.catalogue).report
+    products, rejected = report["kept"], report["rejected_by_reason"]
+    if products < params.validate_.minimum_rows:
+        because = f", most of them as {next(iter(rejected))}" if rejected else ""
+        raise CheckError(
+            f"catalogue.path: expected at least {params.validate_.minimum_rows} products (validate.minimum_rows), got "
+            f"{products}; {report['rejected']} rows are set aside{because}"
+        )
+    test, validation = held_out_sizes(products, params.prompts.test, params.prompts.validation)
+    return {TRAIN: products - test - validation, VALIDATION: validation, TEST: test}, rejected
 
 
 def _check_sellers(params: Params) -> None:

@@ -114,7 +114,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     return [
         Change(key, before.get(key), after.get(key))
         for key in dict.fromkeys([*before, *after])
-        if before.get(key) != after.get(key) or (key in before) != (key in after)
+        if (before.get(key) != after.get(key) or (key in before) != (key in after))
+        and not any(other.startswith(f"{key}.") for other in (*before, *after))  # an empty group that has been filled
     ]
 
 

@@ -178,13 +178,6 @@ def test_a_row_with_too_many_fields_is_refused_rather_than_shifted(tmp_path: Pat
     ]
 
 
-def test_bytes_that_are_no_utf_8_spoil_one_price_and_not_the_file(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"title,list_price,cost\nCaf\xe9 table,9,3\nChair,\xa48,3\n")
-    ingested = read("csv", tmp_path / "a.csv")
-    assert brief(ingested) == [("Caf\N{REPLACEMENT CHARACTER} table", 9.0, 3.0)]
-    assert reasons(ingested)[0][3] == "list_price is not a price: \N{REPLACEMENT CHARACTER}8"
-
-
 @pytest.mark.parametrize(
     ("source", "text", "changes", "message"),
     [
@@ -252,3 +245,10 @@ def test_the_source_is_read_by_one_lazy_plan(tmp_path: Path) -> None:
     plan = open_source(params("csv", tmp_path))
     assert isinstance(plan, pl.LazyFrame)
     assert plan.select("source", "row").collect().rows() == [("a.csv", 1), ("a.csv", 2), ("b.csv", 1), ("b.csv", 2)]
+
+
+def test_rows_that_are_not_in_utf8_are_set_aside_and_not_guessed_at(tmp_path: Path) -> None:
+    text = "title,list_price,lowest_price,note\nCafé table,80,40,\nOak chair,80,40.50,größer\n"
+    ingested = read("csv", save(tmp_path / "a.csv", text, "cp1252"))
+    assert brief(ingested) == [("Oak chair", 80.0, 40.5)]
+    assert reasons(ingested) == [("a.csv", 1, "Caf\ufffd table", "the row is not in UTF-8; save the file as UTF-8")]

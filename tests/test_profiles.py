@@ -151,7 +151,6 @@ def test_differences_name_changed_added_and_missing_parameters() -> None:
     assert [str(change) for change in differences(old, new)] == [
         "train.steps: 1 -> 2",
         "train.seed: 0 -> None",
-        "columns: {} -> None",
         "train.rate: None -> 0.5",
         "columns.title: None -> name",
     ]

@@ -19,12 +19,13 @@ def header(file: Path) -> list[str]:
 
 
 def plan(file: Path, names: Mapping[str, str]) -> pl.LazyFrame:
-    """Plan the declared columns; a row with more fields than the header, or with unpaired quotes, is marked broken."""
+    """Plan the declared columns; a row that is damaged (too many fields, unpaired quotes, not UTF-8) is marked."""
     separator, raw_columns = _dialect(file)
     columns = [name.strip() for name in raw_columns]
     twice = [name for name in names.values() if columns.count(name) > 1]
     if twice:
         raise SourceError(f"{file}: expected one column {twice[0]!r}, found {columns.count(twice[0])}")
+    used = [columns.index(name) for name in names.values() if name in columns]
     rows = _rows(file, separator, len(columns))
     return rows.select(
         "row",
@@ -32,6 +33,8 @@ def plan(file: Path, names: Mapping[str, str]) -> pl.LazyFrame:
         .then(pl.lit("the quotes of the line do not pair"))
         .when(pl.col(str(len(columns))).is_not_null())
         .then(pl.lit("the row has more fields than the header"))
+        .when(pl.any_horizontal(pl.col(map(str, used)).str.contains("\ufffd", literal=True)))
+        .then(pl.lit("the row is not in UTF-8; save the file as UTF-8"))
         .alias("broken"),
         **{
             field: pl.col(str(columns.index(name))) if name in columns else pl.lit(None, dtype=pl.String)

@@ -6,6 +6,7 @@ else null) and every name of FIELDS, null where the source has no such column.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -48,6 +49,14 @@ def open_source(params: Catalogue) -> pl.LazyFrame:
     except (PolarsError, OSError) as error:
         raise unreadable(params, error) from error
     return pl.concat(plans).select("source", pl.col("row").cast(pl.Int64), "broken", *FIELDS)
+
+
+def unused_columns(params: Catalogue) -> list[str]:
+    """List the columns of a readable source, as its first rows have them, that no name of ours is read from."""
+    used = {params.columns.get(field, field) for field in FIELDS}
+    files = find_files(params.path, _ENDINGS[params.source])
+    seen = [name for file in files for columns in islice(_columns(file, params.source), 1) for name in columns]
+    return [name for name in dict.fromkeys(seen) if name not in used]
 
 
 def unreadable(params: Catalogue, error: Exception) -> SourceError:

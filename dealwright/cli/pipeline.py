@@ -33,9 +33,12 @@ def profile(name: str) -> None:
     from dealwright.profiles import apply_profile
 
     changes = apply_profile(name)
-    for change in changes:
-        click.echo(f"  {change}")
-    click.echo(f"params.yaml now has the profile {name}" if changes else f"params.yaml has the profile {name} already")
+    sizes = "1 size" if len(changes) == 1 else f"{len(changes)} sizes"
+    click.echo(
+        f"params.yaml now has the profile {name}; {sizes} changed, as `dealwright check` lists them"
+        if changes
+        else f"params.yaml has the profile {name} already"
+    )
 
 
 @click.command()
