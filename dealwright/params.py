@@ -171,6 +171,7 @@ class Evaluate(Group):
     ablations: tuple[Literal["talk_emptied", "stock_arguments", "cues_removed", "cues_swapped"], ...]
     resamples: Count
     bound_offers: Annotated[int, Field(ge=4)]
+    belief_rounds: Annotated[int, Field(ge=0)]
 
 
 class Phases(Group):

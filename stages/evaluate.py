@@ -12,8 +12,10 @@ import polars as pl
 from dealwright.catalogue.scenarios import read_scenarios
 from dealwright.checkpoints import WARM_START, checkpoint_folder
 from dealwright.errors import run_stage
+from dealwright.evaluation.belief import belief_rewards
 from dealwright.evaluation.bounds import best_responses
 from dealwright.evaluation.compare import evaluate_games, headline
+from dealwright.evaluation.metrics import GAME
 from dealwright.evaluation.reading import reading_figures
 from dealwright.files import read_json, write_json, write_parquet
 from dealwright.params import load_params
@@ -55,6 +57,10 @@ def main() -> None:
     everything = pl.concat(games)
     episodes = everything.filter(~pl.col("seller").is_in(cut))
     bounds = best_responses(scenarios, rounds, options.sellers, options.bound_offers, params.game.max_turns)
+    if believed := range(min(options.belief_rounds, options.rounds)):
+        shares = [known.cost / known.list_price for known in read_scenarios(split="train")]
+        belief = belief_rewards(scenarios, believed, seller, shares, options.seed, params.game.max_turns)
+        bounds = bounds.join(belief, on=GAME, how="left")
     write_parquet("data/rollouts/evaluation.parquet", episodes)
     figures = evaluate_games(episodes, best_script, options, bounds)
     readers = everything.filter(pl.col("buyer").is_in(["warmstart", "trained", best_script]))

@@ -104,6 +104,7 @@ PARAMS = Evaluate(
     ablations=("cues_removed",),
     resamples=500,
     bound_offers=8,
+    belief_rounds=0,
 )
 
 

@@ -152,3 +152,7 @@ def test_the_belief_buyer_earns_more_than_scripts_and_never_more_than_the_best_r
 def test_the_same_seed_gives_the_same_games() -> None:
     first, second = (BeliefBuyer("stronger", np.array(SHARES), 0, 6).play(scenario(5), 1) for _ in range(2))
     assert first == second
+
+
+def test_a_seller_without_ranges_has_no_belief_buyer() -> None:
+    assert belief_rewards([scenario(1)], range(2), "floor_only", SHARES, seed=0, max_turns=6).is_empty()

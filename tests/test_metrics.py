@@ -5,7 +5,9 @@ from dealwright.evaluation.compare import EvaluationError, compare, evaluate_gam
 from dealwright.evaluation.metrics import means, prepare
 from dealwright.params import Evaluate
 
-PARAMS = Evaluate(seed=0, rounds=1, sellers=("training",), ablations=(), resamples=1000, bound_offers=8)
+PARAMS = Evaluate(
+    seed=0, rounds=1, sellers=("training",), ablations=(), resamples=1000, bound_offers=8, belief_rounds=0
+)
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "scenario_id": pl.String,

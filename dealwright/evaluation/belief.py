@@ -53,10 +53,15 @@ def belief_rewards(
 ) -> pl.DataFrame:
     """Return what the belief buyer earns in every game: scenario_id, round, seller, belief.
 
-    `cost_shares` are the costs of products it may know, the training ones, as shares of their list prices.
+    `cost_shares` are the costs of products it may know, the training ones, as shares of their list prices. A seller
+    without published ranges has no rows.
     """
-    buyer = BeliefBuyer(seller, np.array(cost_shares), seed, max_turns)
-    rows = [(scenario.id, round, seller, buyer.play(scenario, round)) for scenario in scenarios for round in rounds]
+    rows = []
+    if seller in COLUMNS:
+        buyer = BeliefBuyer(seller, np.array(cost_shares), seed, max_turns)
+        rows = [
+            (scenario.id, round, seller, buyer.play(scenario, round)) for scenario in scenarios for round in rounds
+        ]
     schema = {"scenario_id": pl.String, "round": pl.Int64, "seller": pl.String, "belief": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
