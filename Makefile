@@ -20,7 +20,7 @@ SOURCES := $(wildcard dealwright stages flows benchmarks tests)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv test soak lint bench reproduce pretrain flow ui serve lock clean
+.PHONY: help .venv tools test soak fuzz mutants lint bench reproduce pretrain flow ui serve lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z.]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -46,6 +46,15 @@ endif
 	$(VENV)/bin/python -m pip check
 	touch $@
 
+# What campaigns need is no part of the lock.
+TOOLS := $(CURDIR)/.venv-tools/bin
+tools: .venv-tools/.installed  ## make .venv-tools: the fuzzer, the mutation tester, pip-audit
+
+.venv-tools/.installed: requirements/tools.txt
+	$(PYTHON) -m venv --clear .venv-tools
+	$(TOOLS)/python -m pip --quiet --disable-pip-version-check install --retries 1 --timeout 15 -r requirements/tools.txt
+	touch $@
+
 test: $(INSTALLED)  ## run the tests, without those marked slow, vllm, browser or soak
 	$(VENV)/bin/python -m pytest -m "not slow and not vllm and not browser and not soak"
 
@@ -53,10 +62,20 @@ test: $(INSTALLED)  ## run the tests, without those marked slow, vllm, browser o
 soak: $(INSTALLED)  ## kill every stage at random moments and run it again; rerun in other surroundings (hours)
 	$(VENV)/bin/python -m pytest -m soak -s tests/test_soak.py
 
-lint: $(INSTALLED)  ## ruff and mypy
+# RUNS=1000 make fuzz: so many inputs rather than a million.
+fuzz: tools  ## make up texts and games that the parser and the regulator must stand (minutes)
+	mkdir -p .hypothesis/fuzz && cd .hypothesis/fuzz && \
+		PYTHONPATH=$(CURDIR) $(TOOLS)/python -m tests.fuzz -runs=$(or $(RUNS),1000000) -max_len=1024 -len_control=0
+
+mutants: tools  ## break the rules of the game in hundreds of ways and count which the tests find (docs/testing.md)
+	$(TOOLS)/mutmut run && $(TOOLS)/mutmut results
+
+lint: $(INSTALLED)  ## ruff, mypy, and known vulnerabilities of the lock where the network tells them
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/ruff format --check $(SOURCES)
 	$(VENV)/bin/mypy $(SOURCES)
+	-@test -x $(TOOLS)/pip-audit || $(MAKE) --no-print-directory tools
+	@$(VENV)/bin/python -m tests.audit
 
 bench: $(INSTALLED)  ## run the benchmarks and write reports/benchmarks.json (half an hour)
 	$(VENV)/bin/python -m benchmarks
@@ -90,5 +109,5 @@ lock:  ## write the locks in requirements/ from pyproject.toml (UPGRADE=1: with 
 	$(COMPILE) --extra dev --extra vllm --no-config --output-file requirements/gpu.txt
 
 clean:  ## remove caches; the environment, data and results stay
-	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .venv-lock build dist
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis mutants .venv-lock .venv-tools build dist
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,6 +16,7 @@ import polars as pl
 from dealwright.agents.base import Agent
 from dealwright.agents.language_model import LanguageModelAgent
 from dealwright.agents.sellers import heard
+from dealwright.errors import DealwrightError
 from dealwright.files import read_table
 from dealwright.game import (
     ActionKind,
@@ -164,8 +165,12 @@ def episodes_frame(episodes: Sequence[Episode]) -> pl.DataFrame:
 
 
 def read_episodes(path: str | Path) -> list[Episode]:
-    """Read episodes back from Parquet."""
-    return [_episode(row) for row in read_table(path).iter_rows(named=True)]
+    """Read episodes back from Parquet; raises DealwrightError where one of them cannot have been played."""
+    rows = read_table(path)
+    try:
+        return [_episode(row) for row in rows.iter_rows(named=True)]
+    except ValueError as error:
+        raise DealwrightError(f"{path} holds a game that cannot be: {error}; run `dvc repro` first") from error
 
 
 def replay(episode: Episode) -> Negotiation:

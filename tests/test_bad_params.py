@@ -3,11 +3,9 @@
 import json
 import os
 import pickle
-import resource
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from click.testing import CliRunner
 from dealwright.cli import main as command_line
 from dealwright.errors import DealwrightError, run_stage
 from stages.ingest import main as ingest
+from tests.disk import full_disk, without_rights
 
 ROOT = Path(__file__).parents[1]
 EARLIER = ("data/catalogue.parquet", "data/rejected.parquet", "reports/ingest.json")
@@ -304,28 +303,6 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> str:
     assert stop.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
     return line
-
-
-@contextmanager
-def full_disk(room: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@contextmanager
-def without_rights() -> Iterator[None]:
-    """Be nobody in particular for a while; the superuser may write everywhere."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 def test_a_full_disk_is_one_line_and_leaves_what_was_there(earlier: Path, capsys: pytest.CaptureFixture[str]) -> None:

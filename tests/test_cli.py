@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner, Result
 
@@ -465,6 +466,13 @@ def test_the_user_interfaces_answer_on_loopback_and_end_with_ctrl_c(tmp_path: Pa
     for port in ports:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
             assert page.status == 200
+    listening = {
+        (connection.laddr.ip, str(connection.laddr.port))
+        for started in psutil.Process(process.pid).children(recursive=True)
+        for connection in started.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert {place for place in listening if place[1] in ports} == {("127.0.0.1", port) for port in ports}
     process.send_signal(signal.SIGINT)
     assert process.stdout.read() == "stopping\n"
     assert process.wait(60) == 0

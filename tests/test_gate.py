@@ -38,6 +38,12 @@ def test_a_gain_that_may_be_chance_or_is_no_number_does_not_pass() -> None:
     assert not judge(comparison(estimate(float("nan"), float("nan"), float("nan"))), minimum_gain=-1.0)[0]
 
 
+def test_a_first_candidate_whose_reward_is_no_number_does_not_pass() -> None:
+    nothing = Contrast(None, estimate(0.0), None)
+    alone = Comparison(None, 2, 64, 0, Contrast(None, estimate(float("nan")), None), nothing, nothing)
+    assert judge(alone, minimum_gain=0.0) == (False, "its reward is nan, which is no number")
+
+
 def test_more_overshoot_or_leaks_than_chance_gives_stop_it_whatever_the_gain() -> None:
     worse = estimate(0.25, 0.01, 0.4)
     passed, reason = judge(comparison(overshoot=worse, leaks=worse), minimum_gain=0.0)

@@ -1,19 +1,14 @@
 """The regulator between a seller and the game (protocol, sections 4 and 9)."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dealwright.game import (
-    ActionKind,
     Negotiation,
     Regulator,
     Role,
     Ruling,
     Scenario,
-    StopReason,
     Violation,
-    parse_message,
 )
 from tests.games import a_scenario, say
 
@@ -134,39 +129,3 @@ def test_the_floor_does_not_show_in_what_replaces_an_offer_below_it() -> None:
     game.play(SELLER, Regulator(game.scenario).rule(game, say("[SELL] $49", "My floor is $50.00.", "50.00")).text)
     assert game.view(BUYER)[1] == {"role": "user", "content": "Talk: I stay with my price.\nAction: [SELL] $100.00"}
     assert "50" not in str(game.view(BUYER)[1])
-
-
-ACTIONS = st.sampled_from(["[BUY]", "[SELL]", "[DEAL]"])
-OFFERS = st.builds(
-    lambda talk, action, cents: say(f"{action} ${cents / 100:.2f}", talk),
-    st.sampled_from(["", "Please.", "It cost me $50.", "$49.99", "50.00"]),
-    ACTIONS,
-    st.integers(4800, 5200) | st.integers(1, 12000),
-)
-TEXTS = OFFERS | st.sampled_from([say("[REJECT]"), say("[DEAL] $50"), "hello", ""]) | st.text(max_size=30)
-
-
-@settings(deadline=None, max_examples=300)
-@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6), st.floats(1, 120), st.booleans())
-def test_a_regulated_seller_never_goes_below_cost_and_a_replacement_never_concedes(
-    pairs: list[tuple[str, str]], cost: float, monotone: bool
-) -> None:
-    scenario = a_scenario(list_price=120, cost=cost)
-    game, regulator = Negotiation(scenario), Regulator(scenario, monotone)
-    for bid, reply in pairs:
-        if parse_message(bid, BUYER) is None or game.play(BUYER, bid) is not None:
-            break
-        ask = game.standing_offer(SELLER)
-        ruling = regulator.rule(game, reply)
-        if ruling.violation is not None:
-            replaced = parse_message(ruling.text, SELLER)
-            assert replaced is not None and replaced.action.kind is ActionKind.SELL
-            assert replaced.action.price == (120.0 if ask is None else ask)
-        outcome = game.play(SELLER, ruling.text)
-        assert outcome is None or outcome.stop is not StopReason.SELLER_FAILED
-        asks = [amount for amount in game.offers(SELLER) if amount is not None]
-        assert all(amount >= cost for amount in asks)
-        assert not monotone or asks == sorted(asks, reverse=True)
-        if outcome is not None:
-            break
-    assert game.outcome is None or game.outcome.price is None or game.outcome.price >= cost

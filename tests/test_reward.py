@@ -1,13 +1,14 @@
 """The reward of the protocol, section 5."""
 
-from fractions import Fraction
+import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealwright.game import Outcome, Scenario, StopReason, Zone, overshoots, reward
+from dealwright.game import Outcome, StopReason, Zone, overshoots, reward
 from tests.games import a_scenario
+from tests.invariants import exact_reward
 
 
 def deal(price: float) -> Outcome:
@@ -54,6 +55,28 @@ def test_a_game_without_a_deal_earns_by_how_it_ended(stop: StopReason, expected:
     assert reward(a_scenario(), Outcome(stop, None, 2)) == expected
 
 
+@pytest.mark.parametrize("amount", [0.0, -0.0, -5.0, float("nan"), float("inf"), 1e308])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_no_scenario_has_a_price_by_which_no_reward_can_be_told(place: int, amount: float) -> None:
+    prices = [100.0, 50.0, 80.0]
+    prices[place] = amount
+    name = ("list price", "cost", "budget")[place]
+    with pytest.raises(ValueError, match=rf"^the {name} of scenario s0 must be a positive amount in dollars, got "):
+        a_scenario(list_price=prices[0], cost=prices[1], budget=prices[2])
+
+
+@pytest.mark.parametrize("price", [None, math.nan, math.inf, -math.inf, 0.0, -5.0])
+def test_a_deal_without_a_price_that_is_a_positive_number_cannot_be(price: float | None) -> None:
+    with pytest.raises(ValueError, match=rf"the price of a deal must be a positive amount in dollars, got {price}"):
+        Outcome(StopReason.DEAL, price, 1)
+
+
+@pytest.mark.parametrize("stop", [stop for stop in StopReason if stop is not StopReason.DEAL])
+def test_no_other_end_has_a_price(stop: StopReason) -> None:
+    with pytest.raises(ValueError, match=f"a game that ended by {stop} must have no price, got 40.0"):
+        Outcome(stop, 40.0, 1)
+
+
 def test_paying_the_budget_to_the_cent_is_no_overshoot_although_binary_fractions_say_so() -> None:
     scenario = a_scenario(budget=79.99999999999999)
     assert not overshoots(scenario, deal(80.0))
@@ -65,23 +88,6 @@ def test_the_zone_is_mutual_only_where_the_budget_exceeds_the_cost() -> None:
     assert a_scenario(cost=50, budget=80).zone is Zone.MUTUAL
     assert a_scenario(cost=80, budget=80).zone is Zone.CONFLICT
     assert a_scenario(cost=90, budget=80).zone is Zone.CONFLICT
-
-
-def exact_reward(scenario: Scenario, outcome: Outcome) -> Fraction | None:
-    """Reckon the reward once more, in fractions and from the protocol's sentence."""
-    if outcome.stop == "seller_failed":
-        return None
-    if outcome.stop == "invalid":
-        return Fraction(-1)
-    if outcome.stop != "deal" or outcome.price is None:
-        return Fraction(0)
-    budget, cost, price = (Fraction(amount) for amount in (scenario.budget, scenario.cost, outcome.price))
-    if price > budget:
-        return Fraction(-1)
-    if budget == cost:
-        return Fraction(0)
-    share = (budget - price) / (budget - cost if budget > cost else cost - budget)
-    return Fraction(1) if share > 1 else Fraction(-1) if share < -1 else share
 
 
 CENTS = st.integers(1, 10**6).map(lambda cents: cents / 100)

@@ -232,16 +232,6 @@ def test_tables_that_do_not_belong_together_stop_with_one_line(tmp_path: Path) -
         read_scenarios(scenarios, catalogue)
 
 
-@pytest.mark.parametrize("amount", [0.0, -0.0, -5.0, float("nan"), float("inf"), 1e308])
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_no_scenario_has_a_price_by_which_no_reward_can_be_told(place: int, amount: float) -> None:
-    prices = [100.0, 50.0, 80.0]
-    prices[place] = amount
-    product = Product("p1", "A lamp", "b", "", 100.0, 50.0, 90.0)
-    with pytest.raises(ValueError, match=r"of scenario s1 must be a positive amount in dollars, got"):
-        Scenario("s1", product, prices[0], prices[1], prices[2], 0, "test")
-
-
 def test_the_stage_goes_on_only_from_a_validated_catalogue(tmp_path: Path) -> None:
     report = tmp_path / "validation.json"
     with pytest.raises(DealwrightError, match=r"missing or unreadable; run `dvc repro validate`"):

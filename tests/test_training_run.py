@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,9 +19,12 @@ from trl import GRPOTrainer
 
 from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.loading import load_model
+from dealwright.errors import DealwrightError
+from dealwright.game import reward
 from dealwright.training import grpo
 from dealwright.training.grpo import BuyerTrainer, TrainingError
 from dealwright.training.run import CURVE, MARK, last_checkpoint, publish, train_buyer, work_folder
+from tests.disk import full_disk
 from tests.tiny import ScriptedEngine, buyer_prompts, tiny_params, tiny_scenarios
 
 SCENARIOS = tiny_scenarios(5)
@@ -348,6 +352,62 @@ def test_a_full_disk_while_a_checkpoint_is_written_leaves_the_one_before_whole(
     assert last_checkpoint(work) == 2
     train(base, work)
     assert same(final_weights(work), final_weights(finished[0]))
+
+
+@pytest.mark.parametrize(
+    ("room", "file"),
+    [(500, "config.json"), (4_000, "model.safetensors"), (40_000, "tokenizer.json"), (50_000, "optimizer.pt")],
+)
+def test_whatever_file_of_a_checkpoint_the_disk_has_no_room_for_the_run_says_so(
+    room: int,
+    file: str,
+    finished: tuple[Path, Log],
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = {place.name: place.stat().st_size for place in (finished[0] / "checkpoint-4").iterdir()}
+    assert sizes[file] > room
+    save = GRPOTrainer._save_checkpoint
+
+    def full(self: BuyerTrainer, model: Any, trial: Any) -> None:
+        with full_disk(room if self.state.global_step == 4 else 10**9):
+            save(self, model, trial)
+
+    work = tmp_path / "train-0"
+    monkeypatch.setattr(GRPOTrainer, "_save_checkpoint", full)
+    with pytest.raises(TrainingError) as stop:
+        train(base, work)
+    assert re.fullmatch(
+        r"step 4: the checkpoint cannot be written: .+; make room and run it again; the checkpoint of step 2 is kept",
+        str(stop.value),
+    )
+    assert last_checkpoint(work) == 2
+
+
+def test_a_reward_that_is_no_number_names_its_game_and_keeps_the_last_checkpoint(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "train-0"
+    monkeypatch.setattr(grpo, "reward", lambda *game: math.nan if last_checkpoint(work) == 2 else reward(*game))
+    with pytest.raises(
+        TrainingError, match=r"^step 3: the reward is nan, .* in a game over s\d; .* of step 2 is kept$"
+    ):
+        train(base, work)
+    assert last_checkpoint(work) == 2
+
+
+def test_a_disk_without_room_for_the_published_tokenizer_leaves_what_was_there(
+    base: Path, finished: tuple[Path, Log], tmp_path: Path
+) -> None:
+    work = tmp_path / "work" / "train-0"
+    shutil.copytree(finished[0], work)
+    old = tmp_path / "models" / "checkpoints" / "step-0099"
+    old.mkdir(parents=True)
+    with full_disk(40_000), pytest.raises(DealwrightError, match=r"^cannot write .*step-0002: File too large"):
+        published(work, base, tmp_path)
+    assert [folder.name for folder in old.parent.iterdir()] == ["step-0099"]
+    assert last_checkpoint(work) == 4
 
 
 def test_every_step_s_metrics_are_kept_and_finite(finished: tuple[Path, Log]) -> None:

@@ -113,6 +113,14 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
     """Write a model with its tokenizer into a folder; raises DealwrightError where the disk does not take them."""
     try:
         model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
     except SafetensorError as error:  # what a full disk is called while weights are written
+        raise unwritable(folder, error) from error
+    save_tokenizer(tokenizer, folder)
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a tokenizer into a folder; raises DealwrightError where the disk does not take it."""
+    try:
+        tokenizer.save_pretrained(folder)
+    except Exception as error:  # tokenizers calls a full disk just that
         raise unwritable(folder, error) from error

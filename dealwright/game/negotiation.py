@@ -1,5 +1,6 @@
 """One game from the first message to its outcome (protocol, section 3)."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -21,11 +22,22 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a game ended: `price` in dollars for a deal, else None; `turns` counts the buyer's messages."""
+    """How a game ended: `price` in dollars for a deal, else None; `turns` counts the buyer's messages.
+
+    Raises ValueError for a deal without a price that is a positive number, and for a price without a deal: no reward
+    would mean anything.
+    """
 
     stop: StopReason
     price: float | None
     turns: int
+
+    def __post_init__(self) -> None:
+        if self.stop is not StopReason.DEAL:
+            if self.price is not None:
+                raise ValueError(f"a game that ended by {self.stop} must have no price, got {self.price!r}")
+        elif self.price is None or not 0 < self.price < math.inf:
+            raise ValueError(f"the price of a deal must be a positive amount in dollars, got {self.price!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Every decision is kept: the reason in the tag `gate` of the version that asked, 
 the registered model.
 """
 
+import math
 from dataclasses import dataclass
 
 from dealwright.evaluation.bootstrap import Estimate
@@ -87,6 +88,8 @@ def rollback(params: Params) -> Promotion:
 
 def judge(comparison: Comparison, minimum_gain: float) -> tuple[bool, str]:
     """Say whether the candidate passes, and why."""
+    if not math.isfinite(comparison.reward.candidate.value):
+        return False, f"its reward is {comparison.reward.candidate.value}, which is no number"
     if comparison.champion is None:
         return True, f"there was no champion; its reward is {said(comparison.reward.candidate)}"
     gain = comparison.reward.difference

@@ -18,6 +18,7 @@ import polars as pl
 from transformers import TrainerCallback
 
 from dealwright.checkpoints import checkpoint_name
+from dealwright.engines.loading import save_tokenizer
 from dealwright.evaluation.metrics import means
 from dealwright.files import read_json, replacing_folder, write_parquet, write_text
 from dealwright.game import Scenario, Zone
@@ -104,7 +105,7 @@ def publish(work: Path, tokenizer: "PreTrainedTokenizerBase", checkpoints: Path,
             for pattern in WEIGHTS:
                 for file in mark.parent.glob(pattern):
                     shutil.copy2(file, target)
-            tokenizer.save_pretrained(target)
+            save_tokenizer(tokenizer, target)
     write_parquet(games, pl.concat([pl.read_parquet(file) for file in sorted((work / "games").glob("*.parquet"))]))
     text = io.StringIO()
     writer = csv.DictWriter(text, CURVE, lineterminator="\n")
