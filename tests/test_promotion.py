@@ -12,6 +12,7 @@ from dealwright.cli import main
 from dealwright.evaluation.bootstrap import Estimate
 from dealwright.params import Params, load_params
 from dealwright.tracking import promotion
+from dealwright.tracking.catalogues import champion_run
 from dealwright.tracking.connection import TrackingError, connect
 from dealwright.tracking.contest import Comparison, Contrast
 from dealwright.tracking.promotion import PromotionError, promote, rollback
@@ -257,6 +258,18 @@ def test_an_empty_registry_says_what_to_run(arguments: list[str], project: Path)
         f"error: no version of dealwright-buyer is registered at sqlite:///{project}/mlflow.db; "
         "run `dealwright register`\n"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["checkpoints"], ["promote", "1"], ["rollback"], ["play", "--against", "@champion"]]
+)
+def test_to_ask_a_registry_that_is_not_there_makes_none(arguments: list[str], project: Path) -> None:
+    (project / "mlflow.db").unlink()
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.endswith(f"is registered at sqlite:///{project}/mlflow.db; run `dealwright register`\n")
+    assert champion_run(MODEL) is None
+    assert not (project / "mlflow.db").exists()
 
 
 @pytest.mark.parametrize("arguments", [["checkpoints"], ["promote", "1"], ["rollback"], ["register"]])

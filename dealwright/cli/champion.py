@@ -26,13 +26,10 @@ def checkpoints(as_json: bool) -> None:
     dealwright checkpoints --json
     """
     from dealwright.params import load_params
-    from dealwright.tracking.connection import store
     from dealwright.tracking.versions import read_model, standings
 
     params = load_params()
-    with store() as client:
-        model = read_model(client, params.tracking.model)
-    rows = standings(model, params.select.overshoot)
+    rows = standings(read_model(params.tracking.model), params.select.overshoot)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
         return
@@ -71,13 +68,11 @@ def promote(
     Exit codes: 0 champion now, or already; 3 the gate kept it back.
     """
     from dealwright.params import load_params
-    from dealwright.tracking.connection import store
     from dealwright.tracking.promotion import promote as pass_gate
     from dealwright.tracking.versions import read_model
 
     params = load_params()
-    with store() as client:
-        number = read_model(client, params.tracking.model).find(version)
+    number = read_model(params.tracking.model).find(version)
     least = params.retrain.minimum_gain if minimum_gain is None else minimum_gain
     promotion = pass_gate(number, params, least, force)
     _say(promotion, as_json)

@@ -107,13 +107,11 @@ def seat(role: Role, name: str | None, scenario: "Scenario", params: "Params", s
 
 def _registered(name: str, scenario: "Scenario", params: "Params", seed: int) -> "Agent":
     """Seat a registered version, not held to its budget, so that it shows what it learnt."""
-    from dealwright.tracking.connection import store
     from dealwright.tracking.contest import seat_version
     from dealwright.tracking.downloads import downloaded
     from dealwright.tracking.versions import read_model
 
-    with store() as client:
-        model = read_model(client, params.tracking.model)
+    model = read_model(params.tracking.model)
     version = model.find(name)
     click.echo(f"(loading version {version} of {model.name})")
     with downloaded(model.address(version)) as folder:

@@ -9,7 +9,7 @@ import polars as pl
 
 from dealwright.catalogue.drift import PRICES
 from dealwright.files import read_json, read_table, write_parquet
-from dealwright.tracking.connection import store
+from dealwright.tracking.connection import is_made, store
 from dealwright.tracking.history import CHAMPION
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def rejected_share(counts: dict[str, int]) -> float:
 
 def champion_run(name: str) -> tuple[int, str] | None:
     """Return the champion's version and the run that it belongs to; None where there is no champion."""
+    if not is_made():
+        return None
     with store() as client:
         found = client.search_registered_models(f"name = '{name}'")
         version = found[0].aliases.get(CHAMPION) if found else None

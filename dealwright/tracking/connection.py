@@ -54,6 +54,12 @@ def artifact_location() -> str | None:
     return (Path(uri.removeprefix(_SQLITE)).absolute().parent / "mlartifacts").as_uri()
 
 
+def is_made() -> bool:
+    """Say whether there is anything to ask: to connect to a database file that is missing makes it."""
+    uri = tracking_uri()
+    return not uri.startswith(_SQLITE) or "?" in uri or Path(uri.removeprefix(_SQLITE)).exists()
+
+
 def connect() -> "MlflowClient":
     """Return a client of the store; MLflow's own messages are kept to warnings.
 

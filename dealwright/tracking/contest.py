@@ -16,7 +16,7 @@ from dealwright.game import Scenario
 from dealwright.params import Params
 from dealwright.players import BuyerSettings, language_buyer, play_games
 from dealwright.prompts import render_buyer
-from dealwright.tracking.connection import TrackingError, store
+from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.downloads import downloaded
 from dealwright.tracking.products import read_products
 from dealwright.tracking.versions import read_model
@@ -58,8 +58,7 @@ def compare_versions(champion: int | None, candidate: int, params: Params) -> Co
     luck which made a checkpoint the candidate does not count again.
     """
     versions = [candidate] if champion is None else [champion, candidate]
-    with store() as client:
-        model = read_model(client, params.tracking.model)
+    model = read_model(params.tracking.model)
     for version in versions:
         model.require(version)
     scenarios = read_scenarios(split="validation")

@@ -53,8 +53,7 @@ def promote(version: int, params: Params, minimum_gain: float, force_reason: str
     """
     if force_reason is not None and not force_reason.strip():
         raise PromotionError("a promotion is forced with a reason, which is recorded; got an empty one")
-    with store() as client:
-        model = read_model(client, params.tracking.model)
+    model = read_model(params.tracking.model)
     model.require(version)
     previous = model.champion
     if previous == version:
@@ -73,15 +72,15 @@ def promote(version: int, params: Params, minimum_gain: float, force_reason: str
 
 def rollback(params: Params) -> Promotion:
     """Give the alias back to the champion before, as the history has it; one that was deleted since is passed over."""
+    model = read_model(params.tracking.model)
+    current = model.champion
+    if current is None:
+        raise PromotionError(f"no version of {model.name} is champion; run `dealwright promote VERSION`")
+    before = [version for version in champions_before(read_moves(model.tags), current) if version in model.runs]
+    if not before:
+        raise PromotionError(f"no champion is known before version {current}; run `dealwright promote VERSION`")
+    reason = f"rolled back from version {current}"
     with store() as client:
-        model = read_model(client, params.tracking.model)
-        current = model.champion
-        if current is None:
-            raise PromotionError(f"no version of {model.name} is champion; run `dealwright promote VERSION`")
-        before = [version for version in champions_before(read_moves(model.tags), current) if version in model.runs]
-        if not before:
-            raise PromotionError(f"no champion is known before version {current}; run `dealwright promote VERSION`")
-        reason = f"rolled back from version {current}"
         move_champion(client, model.name, Move(before[0], current, reason, back=True))
     return Promotion(before[0], current, True, reason, None)
 

@@ -3,13 +3,10 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dealwright.tracking.connection import TrackingError, shown_uri
+from dealwright.tracking.connection import TrackingError, is_made, shown_uri, store
 from dealwright.tracking.history import CHAMPION
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,16 @@ class Standing:
     tied: bool
 
 
-def read_model(client: "MlflowClient", name: str) -> RegisteredModel:
+def read_model(name: str) -> RegisteredModel:
     """Read what the registry holds of a model; raises TrackingError where it holds no version."""
-    found = client.search_registered_models(f"name = '{name}'")
-    versions = all_pages(client.search_model_versions, f"name = '{name}'") if found else []
+    none = TrackingError(f"no version of {name} is registered at {shown_uri()}; run `dealwright register`")
+    if not is_made():
+        raise none
+    with store() as client:
+        found = client.search_registered_models(f"name = '{name}'")
+        versions = all_pages(client.search_model_versions, f"name = '{name}'") if found else []
     if not versions:
-        raise TrackingError(f"no version of {name} is registered at {shown_uri()}; run `dealwright register`")
+        raise none
     return RegisteredModel(
         name,
         {int(version.version): version.tags for version in versions},
