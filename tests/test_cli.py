@@ -7,11 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
 import pytest
 from click.testing import CliRunner, Result
 
@@ -256,7 +254,7 @@ def test_a_person_sells_to_a_script_without_loading_torch(tables: Path) -> None:
     for expected in (
         "Your cost is $40.00; never sell below it, never tell it.",
         "buyer> [BUY] $32.00",
-        "     begin with a price, or with deal, reject or quit",
+        "     say it with an answer in front, as in: reject nonsense",
         "     that is below your cost",
         "     never state your cost",
         "buyer> [BUY] $40.80",
@@ -281,7 +279,7 @@ def test_ctrl_c_leaves_the_table_at_once(tables: Path) -> None:
             for _ in range(60):  # a signal that comes just before the reading begins is seen only with the next one
                 process.send_signal(signal.SIGINT)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    assert process.wait(1) == 1
+                    assert process.wait(1) in (1, -signal.SIGINT)  # the second signal may come while Python ends
                     break
         finally:
             process.kill()
@@ -326,9 +324,18 @@ def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("typed", "problem"),
     [
-        ("", "begin with a price, or with deal, reject or quit"),
+        ("", "type a price, as in 95, or deal, reject or quit"),
         ("1,23", "1,23 is no price; write it like 95 or 1,234.50"),
         ("0", "0 is no price; write it like 95 or 1,234.50"),
+        ("9" * 400, f"{'9' * 400} is no price; write it like 95 or 1,234.50"),
+        ("50k", "50k is no price; write it like 95 or 1,234.50"),
+        ("-5 please", "-5 is no price; write it like 95 or 1,234.50"),
+        ("€95", "€95 is no price; write it like 95 or 1,234.50"),
+        ("how about 95?", "the price comes first, as in: 95 it is as new"),
+        ("it is as new", "say it with an answer in front, as in: reject it is as new"),
+        ("OK!", "for ok type deal"),
+        ("no, thank you", "for no type reject"),
+        ("bye", "for bye type quit"),
         ("deal", "there is no offer yet to accept"),
         ("39.99", "that is below your cost"),
         ("95 " + "x" * 2000, "that is too long to say"),
@@ -338,6 +345,20 @@ def test_what_no_seller_may_say_is_asked_again(typed: str, problem: str) -> None
     game = Negotiation(scenario())
     game.play(Role.BUYER, "Talk: hello\nAction: [REJECT]")
     assert Person(Role.SELLER, monotone=True).read(game, typed) == (None, problem)
+
+
+def test_nobody_gives_away_what_is_on_the_table_already() -> None:
+    game = Negotiation(scenario())
+    game.play(Role.BUYER, "Talk: hello\nAction: [BUY] $60")
+    seller, buyer = Person(Role.SELLER, monotone=True), Person(Role.BUYER, monotone=True)
+    for typed in ("50 for you", "60"):
+        assert seller.read(game, typed) == (None, "the buyer offers $60.00 already; deal takes that")
+    assert seller.read(game, "39")[1] == "that is below your cost"
+    assert seller.read(game, "60.01")[0] == "Talk:\nAction: [SELL] $60.01"
+    game.play(Role.SELLER, "Talk: hello\nAction: [SELL] $70")
+    for typed in ("75 for you", "70"):
+        assert buyer.read(game, typed) == (None, "the seller offers $70.00 already; deal takes that")
+    assert buyer.read(game, "69.99")[0] == "Talk:\nAction: [BUY] $69.99"
 
 
 @pytest.mark.parametrize(
@@ -427,58 +448,6 @@ def test_a_model_that_cannot_be_fetched_is_one_line(hub: FakeHub) -> None:
     result = run("fetch-model", "no/such", "--revision", "v1")
     assert result.exit_code == 1
     assert result.stderr == "error: cannot fetch no/such at v1: Repository Not Found\n"
-
-
-def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import socket
-
-    monkeypatch.chdir(tmp_path)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        result = run("ui", "--prefect-port", str(port))
-    assert result.stderr == f"error: port {port} is taken; choose another with --prefect-port\n"
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_the_user_interfaces_answer_on_loopback_and_end_with_ctrl_c(tmp_path: Path) -> None:
-    import socket
-
-    ports = []
-    for _ in range(3):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            ports.append(str(free.getsockname()[1]))
-    options = ["--prefect-port", ports[0], "--mlflow-port", ports[1], "--reports-port", ports[2]]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dealwright", "ui", *options],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")},
-    )
-    assert process.stdout is not None
-    lines = [process.stdout.readline() for _ in range(4)]
-    assert f"http://127.0.0.1:{ports[0]} " in lines[0]
-    assert lines[1:3] == [f"MLflow   http://127.0.0.1:{ports[1]}\n", f"reports  http://127.0.0.1:{ports[2]}\n"]
-    for port in ports:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
-            assert page.status == 200
-    listening = {
-        (connection.laddr.ip, str(connection.laddr.port))
-        for started in psutil.Process(process.pid).children(recursive=True)
-        for connection in started.net_connections()
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert {place for place in listening if place[1] in ports} == {("127.0.0.1", port) for port in ports}
-    process.send_signal(signal.SIGINT)
-    assert process.stdout.read() == "stopping\n"
-    assert process.wait(60) == 0
-    for port in ports:
-        with pytest.raises(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5):
-            pass
 
 
 def test_games_against_scripts_end_for_every_opponent(tables: Path) -> None:

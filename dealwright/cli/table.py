@@ -27,6 +27,12 @@ WIDTH = 88
 LINE = 44
 _ANSWER = re.compile(r"(?P<what>deal|reject|quit|\$?[0-9][0-9.,]*)(?:[\s,;:.]+(?P<talk>.*))?", re.IGNORECASE)
 _PRICE = re.compile(r"\$?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]{1,2})?", re.ASCII)
+# What people type for the words that a game knows.
+_MEANT = {
+    **dict.fromkeys(("accept", "agreed", "done", "ok", "okay", "sold", "sure", "yes"), "deal"),
+    **dict.fromkeys(("decline", "never", "no", "nope", "refuse"), "reject"),
+    **dict.fromkeys(("bye", "end", "exit", "goodbye", "leave", "q", "stop"), "quit"),
+}
 REFUSALS = {
     Violation.MALFORMED: "there is no offer to accept at that price",
     Violation.BELOW_COST: "that is below your cost",
@@ -79,25 +85,48 @@ class Person:
         """Turn a typed line into a message, or say why it is none."""
         match = _ANSWER.fullmatch(typed)
         if match is None:
-            return None, "begin with a price, or with deal, reject or quit"
+            return None, misread(typed)
         what, talk = match["what"].lower(), match["talk"] or ""
+        standing = game.standing_offer(self.role.other)
+        kind, price = OFFERS[self.role], None
         if what in ("reject", "quit"):
-            text = _say(ActionKind(what.upper()), None, talk)
+            kind = ActionKind(what.upper())
         elif what == "deal":
-            offer = game.standing_offer(self.role.other)
-            if offer is None:
+            if standing is None:
                 return None, "there is no offer yet to accept"
-            text = _say(ActionKind.DEAL, offer, talk)
+            kind, price = ActionKind.DEAL, standing
         else:
-            if _PRICE.fullmatch(what) is None or find_money(f"${what.removeprefix('$')}") == [0.0]:
+            if _PRICE.fullmatch(what) is None or find_money(f"${what.removeprefix('$')}") in ([], [0.0]):
                 return None, f"{what} is no price; write it like 95 or 1,234.50"
-            text = _say(OFFERS[self.role], float(what.removeprefix("$").replace(",", "")), talk)
+            price = float(what.removeprefix("$").replace(",", ""))
+        text = _say(kind, price, talk)
         if parse_message(text, self.role) is None:
             return None, "that is too long to say"
-        violation = None
         if self.role is Role.SELLER:
             violation = Regulator(game.scenario, self.monotone).rule(game, text).violation
-        return (text, "") if violation is None else (None, REFUSALS[violation])
+            if violation is not None:
+                return None, REFUSALS[violation]
+        if kind is OFFERS[self.role] and price is not None and standing is not None and self._gives(price, standing):
+            return None, f"the {self.role.other} offers {format_price(standing)} already; deal takes that"
+        return text, ""
+
+    def _gives(self, offer: float, standing: float) -> bool:
+        """Say whether an offer is no better for this side than what the other side has offered already."""
+        return offer <= standing if self.role is Role.SELLER else offer >= standing
+
+
+def misread(typed: str) -> str:
+    """Say what a line lacks that is neither a price nor deal, reject or quit with what is said."""
+    first = typed.split(maxsplit=1)[0].strip(".,;:!?").lower() if typed else ""
+    if not typed:
+        return "type a price, as in 95, or deal, reject or quit"
+    if first in _MEANT:
+        return f"for {first} type {_MEANT[first]}"
+    if first[:1].isdigit() or first[1:2].isdigit():
+        return f"{first} is no price; write it like 95 or 1,234.50"
+    if any(letter.isdigit() for letter in typed):
+        return "the price comes first, as in: 95 it is as new"
+    return f"say it with an answer in front, as in: reject {typed}"
 
 
 def offers_line(game: Negotiation, role: Role) -> str:

@@ -1,0 +1,56 @@
+"""Servers for tests on ports of loopback that are free."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The addresses of `dealwright ui`, its process, and what it said until all three answered."""
+
+    prefect: str
+    mlflow: str
+    reports: str
+    process: subprocess.Popen[str]
+    said: tuple[str, ...]
+
+
+def free_ports(count: int) -> list[str]:
+    """Return ports that nobody listens at."""
+    with ExitStack() as taken:
+        sockets = [taken.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [str(one.getsockname()[1]) for one in sockets]
+
+
+@contextmanager
+def user_interfaces(project: Path, home: Path) -> Iterator[Pages]:
+    """Run `dealwright ui` in a project, with Prefect's files in a folder of their own, and stop it with Ctrl-C."""
+    ports = free_ports(3)
+    options = ["--prefect-port", ports[0], "--mlflow-port", ports[1], "--reports-port", ports[2]]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dealwright", "ui", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(home)},
+    )
+    assert process.stdout is not None
+    try:
+        said = tuple(process.stdout.readline() for _ in range(5))
+        prefect, mlflow, reports = (f"http://127.0.0.1:{port}" for port in ports)
+        yield Pages(prefect, mlflow, reports, process, said)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        process.stdout.close()
