@@ -20,18 +20,20 @@ def register(as_json: bool) -> None:
     """Register the checkpoints in MLflow, the selected one as `candidate`.
 
     What is registered already is left or completed, so it may run at any time and any number of times. Also writes
-    reports/provenance.json.
+    reports/provenance.json, and puts the report beside the training's run.
 
     \b
     dealwright register
     """
     from dealwright.params import load_params
     from dealwright.tracking.connection import shown_uri
+    from dealwright.tracking.pages import log_report
     from dealwright.tracking.provenance import PROVENANCE, write_provenance
     from dealwright.tracking.registry import CANDIDATE, register
 
     registration = register(load_params())
     write_provenance(registration)
+    log_report(registration.run_id)
     if as_json:
         click.echo(json.dumps(asdict(registration), indent=2))
         return
