@@ -42,6 +42,7 @@ BUY, SELL, REJECT, DEAL, QUIT = ActionKind
         ("[BUY] $12,345,678", BUYER, Action(BUY, 12345678.0)),
         ("[BUY] $95.00 \t ", BUYER, Action(BUY, 95.0)),
         ("\t[BUY] $95.00", BUYER, Action(BUY, 95.0)),
+        ("[BUY] $179" + "0" * 304, BUYER, Action(BUY, 1.79e306)),  # the most whose cents a float can hold
     ],
 )
 def test_a_well_formed_action_is_read(action: str, role: Role, expected: Action) -> None:
@@ -147,6 +148,10 @@ def test_thought_and_talk_may_span_lines() -> None:
 def test_thought_may_be_missing_and_talk_empty() -> None:
     assert parse_message("Talk:\nAction: [REJECT]", BUYER) == Message("", "", Action(REJECT))
     assert parse_message("Action: [REJECT]", BUYER) == Message("", "", Action(REJECT))
+
+
+def test_the_blank_behind_a_label_may_be_missing() -> None:
+    assert parse_message("Thought:a\nTalk:b\nAction:[REJECT]", BUYER) == Message("a", "b", Action(REJECT))
 
 
 def test_labels_are_read_in_any_case() -> None:

@@ -71,6 +71,7 @@ def test_a_price_is_written_with_two_decimals() -> None:
         ("", []),
         ("$" + "9" * 400, []),
         ("$" + "9" * 308, []),
+        ("$179" + "0" * 304, [1.79e306]),
     ],
 )
 def test_money_in_prose_is_found_by_its_mark_or_its_two_decimals(text: str, expected: list[float]) -> None:

@@ -58,6 +58,11 @@ def test_speaking_after_the_end_is_a_programming_error() -> None:
     assert game.outcome == Outcome(StopReason.BUYER_QUIT, None, 1)
 
 
+def test_a_game_has_six_turns_in_round_0_unless_it_is_told_otherwise() -> None:
+    assert (Negotiation(a_scenario()).max_turns, Negotiation(a_scenario()).round) == (6, 0)
+    assert (Negotiation(a_scenario(), 3, 2).max_turns, Negotiation(a_scenario(), 3, 2).round) == (3, 2)
+
+
 def test_a_game_without_turns_is_refused() -> None:
     with pytest.raises(ValueError, match="max_turns must be at least 1, got 0"):
         Negotiation(a_scenario(), max_turns=0)

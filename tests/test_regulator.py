@@ -71,7 +71,11 @@ def test_a_cost_between_two_cents_is_kept_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "hello", say("[BUY] $60"), say("[SELL]"), say("[DEAL] $44"), say("[SELL] $90.001"), "x" * 2001]
+    "text",
+    [
+        *("", "hello", say("[BUY] $60"), say("[SELL]"), say("[SELL] $90.001"), "x" * 2001),
+        *(say("[DEAL] $44"), say("[DEAL] $44.98"), say("[DEAL] $45.02")),
+    ],
 )
 def test_a_malformed_message_is_refused(text: str) -> None:
     assert ruled(text, *BID_40_ASK_90_BID_45) == Ruling(REPEATED_90, Violation.MALFORMED)
@@ -109,6 +113,8 @@ def test_an_ask_never_rises_unless_the_rule_is_off() -> None:
     for text in (say("[SELL] $90.01"), say("[SELL] $95")):
         assert ruled(text, *BID_40_ASK_90_BID_45) == Ruling(REPEATED_90, Violation.RISE)
         assert ruled(text, *BID_40_ASK_90_BID_45, monotone=False) == Ruling(text, None)
+    game = after(*BID_40_ASK_90_BID_45)
+    assert Regulator(game.scenario).rule(game, say("[SELL] $95")).violation is Violation.RISE
 
 
 def test_a_first_ask_may_be_any() -> None:

@@ -84,6 +84,17 @@ def test_paying_the_budget_to_the_cent_is_no_overshoot_although_binary_fractions
     assert overshoots(scenario, deal(80.01))
 
 
+def test_amounts_a_thousandth_of_a_cent_apart_are_equal_and_further_apart_they_are_not() -> None:
+    assert not overshoots(a_scenario(budget=80.0), deal(80.0 + 1e-5))
+    assert overshoots(a_scenario(budget=80.0), deal(80.0 + 1.1e-5))
+    assert reward(a_scenario(cost=1e-5, budget=2e-5), deal(1e-5)) == 0.0
+    assert reward(a_scenario(cost=1e-5, budget=2.1e-5), deal(1e-5)) == 1.0
+
+
+def test_a_price_may_be_as_large_as_a_float_that_holds_its_cents() -> None:
+    assert a_scenario(list_price=1.79e306, cost=1.0, budget=1.79e306).zone is Zone.MUTUAL
+
+
 def test_the_zone_is_mutual_only_where_the_budget_exceeds_the_cost() -> None:
     assert a_scenario(cost=50, budget=80).zone is Zone.MUTUAL
     assert a_scenario(cost=80, budget=80).zone is Zone.CONFLICT
