@@ -119,16 +119,8 @@ def test_continued_dialogues_are_as_if_read_afresh_while_games_drop_out(
 def test_a_continued_dialogue_is_the_tokens_as_sampled_and_only_what_is_new_is_read(
     engine: TransformersEngine, ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    widths: list[int] = []
-    forward = TransformersEngine._forward
-
-    def counted(self: TransformersEngine, cache: BlockCache, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        widths.append(ids.shape[1])
-        return forward(self, cache, ids, mask)
-
-    monkeypatch.setattr(TransformersEngine, "_forward", counted)
     dialogues, firsts = spoken(engine, ends, 3, 5)
-    widths.clear()
+    widths = read(engine, monkeypatch)
     ends.after(2, 2)
     seconds = engine.generate(
         [answered(dialogue, first, "No.") for dialogue, first in zip(dialogues, firsts, strict=True)], WARM
@@ -181,6 +173,81 @@ def test_a_new_dialogue_may_join_continued_ones(engine: TransformersEngine, ends
         0,
         len(firsts[1].token_ids),
     ]
+
+
+def read(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by the width of every forward pass."""
+    widths: list[int] = []
+    forward = TransformersEngine._forward
+
+    def counted(self: TransformersEngine, cache: BlockCache, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        widths.append(ids.shape[1])
+        return forward(self, cache, ids, mask)
+
+    monkeypatch.setattr(TransformersEngine, "_forward", counted)
+    return widths
+
+
+def test_another_try_and_the_turn_after_it_read_only_what_differs(
+    engine: TransformersEngine, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialogues, firsts = spoken(engine, ends, 3, 9, 1, 6)
+    widths = read(engine, monkeypatch)
+    seconds = dict(enumerate(firsts))
+    for tries, lengths in (([3, 1], (4, 99)), ([1], (5,))):
+        widths.clear()
+        ends.after(*lengths)
+        again = engine.generate([dialogues[at] for at in tries], GREEDY)
+        assert widths[0] == 1
+        assert_as_reread(engine, again, 0)
+        seconds |= dict(zip(tries, again, strict=True))
+    # The last try of one was cut off, and another message stands in its place.
+    going_on = [answered(dialogues[at], seconds[at], WORDS[at]) for at in (0, 2, 3)]
+    going_on.append(answered(dialogues[1], Completion("I stay with my price.", "stop"), "Well?"))
+    widths.clear()
+    ends.after(2, 7, 3, 99)
+    thirds = engine.generate(going_on, GREEDY)
+    before = [*(len(seconds[at].prompt_ids + seconds[at].token_ids) for at in (0, 2, 3)), len(firsts[1].prompt_ids)]
+    assert widths[0] <= max(len(third.prompt_ids) - held for third, held in zip(thirds, before, strict=True))
+    assert_as_reread(engine, thirds, 0)
+    assert [sum(third.prompt_sampled) for third in thirds] == [
+        *(len(seconds[at].token_ids) for at in (0, 2, 3)),
+        0,
+    ]
+    ends.after(1, 2, 3)
+    after = [answered(dialogue, third, "No.") for dialogue, third in zip(going_on[:3], thirds[:3], strict=True)]
+    widths.clear()
+    fourths = engine.generate(after, GREEDY)
+    assert_as_reread(engine, fourths, 0)
+    assert widths[0] == max(
+        len(fourth.prompt_ids) - len(third.prompt_ids + third.token_ids)
+        for fourth, third in zip(fourths, thirds[:3], strict=True)
+    )
+
+
+def test_dialogues_beyond_the_memory_take_turns(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = engine.model.config
+    a_token = 2 * 4 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+    dialogues = opened(5)
+    longest = max(len(completion.prompt_ids) for completion in engine.generate(dialogues, Sampling(0.0, 1, 0)))
+    whole = engine.generate(dialogues, GREEDY)
+    engine.forget()
+    widths = read(engine, monkeypatch)
+    monkeypatch.setattr(engine_module, "MEMORY", 2 * (longest + GREEDY.max_tokens) * a_token)
+    parts = engine.generate(dialogues, GREEDY)
+    assert len([width for width in widths if width > 1]) == 3
+    assert [part.token_ids for part in parts] == [one.token_ids for one in whole]
+    assert_as_reread(engine, engine.generate([answered(dialogues[4], parts[4], "No.")], GREEDY), 0)
+    monkeypatch.setattr(engine_module, "MEMORY", 0)
+    assert [part.token_ids for part in engine.generate(dialogues, GREEDY)] == [one.token_ids for one in whole]
+
+
+def test_equal_dialogues_in_two_batches_differ_in_their_draws(
+    engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "MEMORY", 0)
+    first, second = engine.generate(opened(1) * 2, WARM)
+    assert first.token_ids != second.token_ids
 
 
 def test_dialogues_that_read_the_same_are_kept_apart(engine: TransformersEngine, ends: Ends) -> None:

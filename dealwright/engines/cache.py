@@ -47,6 +47,21 @@ class BlockLayer(CacheLayerMixin):
         self.keys, self.values = (old[rows].gather(2, index) for old in (self.keys, self.values))
         self.filled = columns.shape[1]
 
+    def allocate(self, other: "BlockLayer", rows: int, columns: int) -> None:
+        """Make room for rows of another layer, all of them holes, unless there is some."""
+        if not self.is_initialized:
+            shape = (rows, other.keys.shape[1], columns, other.keys.shape[3])
+            self.keys, self.values = other.keys.new_zeros(shape), other.values.new_zeros(shape)
+            self.filled, self.is_initialized = columns, True
+
+    def take(self, other: "BlockLayer", places: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> None:
+        """Put some columns of another layer's rows at the right of our rows at these places."""
+        heads, size = other.keys.shape[1], other.keys.shape[3]
+        index = columns[:, None, :, None].expand(-1, heads, -1, size)
+        first = self.filled - columns.shape[1]
+        for ours, theirs in ((self.keys, other.keys), (self.values, other.values)):
+            ours[places, :, first : self.filled] = theirs[rows].gather(2, index)
+
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the width that a mask must have, and its offset."""
         return self.filled + query_length, 0
@@ -74,13 +89,35 @@ class BlockCache(Cache):
     def keep(self, rows: Sequence[int]) -> None:
         """Keep some rows, in that order, and close the holes that all of them share."""
         index = torch.tensor(rows, device=self.mask.device)
-        mask = self.mask[index]
-        width = int(mask.sum(1).max())
-        # A stable sort moves each row's holes to the left and keeps its tokens in order.
-        columns = mask.to(torch.int8).argsort(dim=1, stable=True)[:, mask.shape[1] - width :]
-        self.mask = mask.gather(1, columns)
+        self.mask, columns = _closed(self.mask[index])
         for layer in self.layers:
             layer.keep(index, columns)
+
+    @classmethod
+    def joined(cls, config: PretrainedConfig, parts: Sequence[tuple["BlockCache", int, int]]) -> "BlockCache":
+        """Return a cache of copied rows; a part is a cache, its row, and how many of its first tokens to take."""
+        device = parts[0][0].mask.device
+        cache = cls(config, len(parts), device)
+        width = max(count for _, _, count in parts)
+        cache.mask = torch.zeros(len(parts), width, dtype=torch.bool, device=device)
+        for source in {id(source): source for source, _, _ in parts}.values():
+            chosen = [(place, row, count) for place, (other, row, count) in enumerate(parts) if other is source]
+            places, rows, counts = (torch.tensor(column, device=device) for column in zip(*chosen, strict=True))
+            whole = source.mask[rows]
+            mask, columns = _closed(whole & (whole.cumsum(1) <= counts[:, None]))
+            cache.mask[places, width - mask.shape[1] :] = mask
+            for ours, theirs in zip(cache.layers, source.layers, strict=True):
+                ours.allocate(theirs, len(parts), width)
+                ours.take(theirs, places, rows, columns)
+        return cache
+
+
+def _closed(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a mask without the holes that all rows share, and the columns that it is made of."""
+    width = int(mask.sum(1).max())
+    # A stable sort moves each row's holes to the left and keeps its tokens in order.
+    columns = mask.to(torch.int8).argsort(dim=1, stable=True)[:, mask.shape[1] - width :]
+    return mask.gather(1, columns), columns
 
 
 def _grown(old: torch.Tensor, filled: int, columns: int) -> torch.Tensor:

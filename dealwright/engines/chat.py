@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Conversations remembered, more than any batch of games has: of those that ended, nobody says so.
 REMEMBERED = 2048
 
-_Key = tuple[tuple[str, str], ...]
+Turns = tuple[tuple[str, str], ...]  # a conversation as roles and contents
 _HEAD = ({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})
 
 
@@ -56,12 +56,12 @@ class ChatTokens:
                 f"without {tokenizer.eos_token!r}; take an instruct model whose end token closes its turns"
             )
         # Two conversations may read the same and still be different ids, hence a list. The latest answered are last.
-        self._answered: dict[_Key, list[History]] = {}
+        self._answered: dict[Turns, list[History]] = {}
         self._count = 0
 
     def open(self, conversation: Conversation) -> History:
         """Return the ids that the model is to continue; an answered conversation is continued exactly."""
-        key = _key(conversation[:-1])
+        key = turns(conversation[:-1])
         if key in self._answered and conversation[-1]["role"] == "user":
             history = self._take(key)
             suffix = self._suffix(conversation[-1]["content"])
@@ -71,7 +71,7 @@ class ChatTokens:
 
     def close(self, conversation: Conversation, text: str, history: History) -> None:
         """Remember a conversation with the model's answer at its end."""
-        key = _key([*conversation, {"role": "assistant", "content": text}])
+        key = turns([*conversation, {"role": "assistant", "content": text}])
         self._answered[key] = [*self._answered.pop(key, []), history]
         self._count += 1
         if self._count > REMEMBERED:
@@ -82,7 +82,7 @@ class ChatTokens:
         self._answered.clear()
         self._count = 0
 
-    def _take(self, key: _Key, oldest: bool = False) -> History:
+    def _take(self, key: Turns, oldest: bool = False) -> History:
         """Take a history out, and its key where it was the last one."""
         known = self._answered[key]
         self._count -= 1
@@ -101,5 +101,6 @@ class ChatTokens:
         return ids[at + 1 :]
 
 
-def _key(conversation: Sequence[dict[str, str]]) -> _Key:
+def turns(conversation: Sequence[dict[str, str]]) -> Turns:
+    """Return a conversation as a key."""
     return tuple((turn["role"], turn["content"]) for turn in conversation)

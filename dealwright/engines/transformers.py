@@ -1,10 +1,13 @@
 """Text generation with transformers: batched, and continuing dialogues without reading them again.
 
 Many dialogues advance together. Their keys and values stay in one preallocated cache between turns; a call whose
-conversations all continue the last call's reads only what is new. Any other call starts afresh.
+conversations all continue the last call's reads only what is new. A call that asks some of the last call's
+conversations again, for another try, and the call that then goes on read no more than what differs from before. Any
+other call starts afresh.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +15,23 @@ import torch
 
 from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.cache import BlockCache
-from dealwright.engines.chat import ChatTokens, History
+from dealwright.engines.chat import ChatTokens, History, Turns, turns
 from dealwright.engines.loading import load_model
+from dealwright.engines.seeds import conversation_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+MEMORY = 8 * 2**30  # bytes for a batch's keys and values on a CPU; on a GPU it is half of what is free
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What a call left behind: its cache, and of each row the conversation that was asked and the tokens held."""
+
+    cache: BlockCache
+    asked: list[Turns]
+    ids: list[tuple[int, ...]]
 
 
 class TransformersEngine:
@@ -32,8 +47,8 @@ class TransformersEngine:
         self.model = model
         self.tokenizer = tokenizer
         self._chat = ChatTokens(tokenizer)
-        self._cache: BlockCache | None = None
-        self._call = 0
+        self._calls: dict[int, _Call] = {}  # that the next one may go on from, by their numbers
+        self._last = 0
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> "TransformersEngine":
@@ -45,7 +60,7 @@ class TransformersEngine:
     def forget(self) -> None:
         """Drop every dialogue."""
         self._chat.forget()
-        self._cache = None
+        self._calls.clear()
 
     @torch.inference_mode()
     def generate(self, conversations: Sequence[Conversation], sampling: Sampling) -> list[Completion]:
@@ -55,22 +70,78 @@ class TransformersEngine:
         was_training = self.model.training
         self.model.eval()
         histories = [self._chat.open(conversation) for conversation in conversations]
-        # The cache holds what the last call left in it, and nothing of the calls before.
-        rows = [history.held[1] for history in histories if history.held and history.held[0] == self._call]
-        if self._cache is not None and len(rows) == len(histories):
-            before = self._cache.mask.sum(1).tolist()
-            self._cache.keep(rows)
-            new = [history.ids[before[row] :] for history, row in zip(histories, rows, strict=True)]
-        else:
-            self._cache = BlockCache(self.model.config, len(histories), self.model.device)
-            new = [history.ids for history in histories]
-        self._call += 1
-        sampled, logprobs = self._sample(self._cache, new, sampling)
+        rows = self._room(max(len(history.ids) for history in histories) + sampling.max_tokens)
+        completions: list[Completion] = []
+        for batch, first in enumerate(range(0, len(histories), rows)):
+            if batch:
+                self._calls.clear()  # there is room for one batch only
+                sampling = replace(sampling, seed=conversation_seed(sampling.seed, batch))
+            part = slice(first, first + rows)
+            completions += self._speak(conversations[part], histories[part], sampling)
         self.model.train(was_training)
+        return completions
+
+    def _room(self, tokens: int) -> int:
+        """Return how many dialogues of so many tokens a batch may have; more take turns."""
+        config = self.model.config.to_dict()
+        heads = config.get("num_key_value_heads") or config["num_attention_heads"]
+        size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        a_token = 2 * config["num_hidden_layers"] * heads * size * self.model.dtype.itemsize
+        room = torch.cuda.mem_get_info()[0] // 2 if self.model.device.type == "cuda" else MEMORY
+        return max(1, room // (tokens * a_token))
+
+    def _speak(
+        self, conversations: Sequence[Conversation], histories: Sequence[History], sampling: Sampling
+    ) -> list[Completion]:
+        asked = [turns(conversation) for conversation in conversations]
+        cache, new = self._resume(histories, asked)
+        self._last += 1
+        sampled, logprobs = self._sample(cache, new, sampling)
+        ids = [history.ids + token_ids for history, token_ids in zip(histories, sampled, strict=True)]
+        self._calls[self._last] = _Call(cache, asked, ids)
         return [
             self._completion(row, *parts)
             for row, parts in enumerate(zip(conversations, histories, sampled, logprobs, strict=True))
         ]
+
+    def _resume(
+        self, histories: Sequence[History], asked: Sequence[Turns]
+    ) -> tuple[BlockCache, list[tuple[int, ...]]]:
+        """Return a cache for these dialogues, and the tokens of each that are not yet in it."""
+        last = self._calls.get(self._last)
+        rows = [history.held[1] for history in histories if history.held and history.held[0] == self._last]
+        if last is not None and len(rows) == len(histories):
+            self._calls.clear()
+            last.cache.keep(rows)
+            return last.cache, [
+                history.ids[len(last.ids[row]) :] for history, row in zip(histories, rows, strict=True)
+            ]
+        again = last is not None and set(asked) <= set(last.asked)
+        parts = [
+            self._longest(history.ids, conversation) if again or len(conversation) > 2 else None
+            for history, conversation in zip(histories, asked, strict=True)
+        ]
+        if not again:  # after another try, the calls before are still gone on from
+            self._calls.clear()
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts):
+            cache = BlockCache(self.model.config, len(histories), self.model.device)
+            return cache, [history.ids for history in histories]
+        cache = BlockCache.joined(self.model.config, found)
+        return cache, [history.ids[count:] for history, (_, _, count) in zip(histories, found, strict=True)]
+
+    def _longest(self, ids: tuple[int, ...], conversation: Turns) -> tuple[BlockCache, int, int] | None:
+        """Return the row that begins like these tokens for longest, of the dialogues that began alike."""
+        found = [
+            (_common(ids[:-1], held), call.cache, row)
+            for call in self._calls.values()
+            for row, (held, other) in enumerate(zip(call.ids, call.asked, strict=True))
+            if other[:2] == conversation[:2]
+        ]
+        if not found:
+            return None
+        count, cache, row = max(found, key=lambda item: item[0])
+        return cache, row, count
 
     def _completion(
         self,
@@ -83,7 +154,7 @@ class TransformersEngine:
         ended = token_ids[-1] == self.tokenizer.eos_token_id
         said = token_ids[:-1] if ended else token_ids
         text = str(self.tokenizer.decode(said, clean_up_tokenization_spaces=False))
-        grown = History(history.ids + token_ids, history.sampled + (1,) * len(token_ids), (self._call, row))
+        grown = History(history.ids + token_ids, history.sampled + (1,) * len(token_ids), (self._last, row))
         if ended:
             self._chat.close(conversation, text, grown)
         return Completion(text, "stop" if ended else "length", history.ids, token_ids, logprobs, history.sampled)
@@ -137,6 +208,14 @@ class TransformersEngine:
             input_ids=ids, attention_mask=visible[:, None], position_ids=positions, cache=cache, logits_to_keep=1
         )
         return output.logits[:, -1].float()
+
+
+def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    """Return how many tokens two rows have in common at their beginning."""
+    return next(
+        (at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other),
+        min(len(first), len(second)),
+    )
 
 
 def _draw(logits: torch.Tensor, temperature: float, draw: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
