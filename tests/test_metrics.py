@@ -6,7 +6,7 @@ from dealwright.evaluation.metrics import means, prepare
 from dealwright.params import Evaluate
 
 PARAMS = Evaluate(
-    seed=0, rounds=1, sellers=("training",), ablations=(), resamples=1000, bound_offers=8, belief_rounds=0
+    seed=0, rounds=1, buyers=(), sellers=("training",), ablations=(), resamples=1000, bound_offers=8, belief_rounds=0
 )
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -97,6 +97,10 @@ def test_each_metric_is_its_mean_over_the_games_it_counts() -> None:
             "mean_turns": 2.75,
             "argument_rate": 0.25,
             "intervention_rate": 0.25,
+            "malformed_intervention_rate": 0.0,
+            "below_cost_intervention_rate": 0.0,
+            "leak_intervention_rate": 0.25,
+            "rise_intervention_rate": 0.25,
             "ask_rise_rate": 0.25,
             "leak_rate": 0.25,
             "unsupported_number_rate": 0.25,
@@ -129,6 +133,14 @@ def test_metrics_say_over_how_many_games_they_were_taken() -> None:
     assert found["reward"].games == 4
     assert found["bargained_ratio"].games == 2
     assert found["first_offer_ratio"].games == 3
+
+
+def test_reasons_of_interventions_are_told_only_of_a_seller_that_was_refused_something() -> None:
+    found = measure(prepare(pl.concat([FOUR, frame(game("a", seller="stronger"))])), ("seller",), 100, 0)
+    reasons = ("malformed", "below_cost", "leak", "rise")
+    told = {reason: found[("training",)][f"{reason}_intervention_rate"] for reason in reasons}
+    assert [(each.value, each.games) for each in told.values()] == [(0.0, 4), (0.0, 4), (0.25, 4), (0.25, 4)]
+    assert [name for name in found[("stronger",)] if "intervention" in name] == ["intervention_rate"]
 
 
 def test_share_of_best_response_is_a_ratio_of_sums_over_the_games_with_a_bound() -> None:

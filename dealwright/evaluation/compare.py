@@ -17,7 +17,16 @@ from dealwright.evaluation.bootstrap import (
     ratio_resamples,
     resample_counts,
 )
-from dealwright.evaluation.metrics import GAME, RATES, VALUES, prepare, product_sums, sums_arrays
+from dealwright.evaluation.metrics import (
+    GAME,
+    INTERVENTION_RATE,
+    RATES,
+    REASONS,
+    VALUES,
+    prepare,
+    product_sums,
+    sums_arrays,
+)
 from dealwright.game import StopReason
 from dealwright.params import Evaluate
 
@@ -118,6 +127,8 @@ def _estimates(sums: pl.DataFrame, resamples: int, seed: int) -> dict[str, Estim
     totals, over, games = sums_arrays(sums)
     played = games.sum(axis=0)
     known = {name: column for column, name in enumerate(VALUES) if over[:, column].sum() > 0}
+    if totals[:, list(VALUES).index(INTERVENTION_RATE)].sum() == 0:
+        known = {name: column for name, column in known.items() if name not in REASONS}
     columns = list(known.values())
     value = totals[:, columns].sum(axis=0) / over[:, columns].sum(axis=0)
     counts = resample_counts(len(sums), resamples, seed)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dealwright.game import StopReason, Zone
+from dealwright.game import StopReason, Violation, Zone
 from dealwright.game.reward import TOLERANCE
 
 GAME = ("scenario_id", "round", "seller")
@@ -29,6 +29,13 @@ def _share(happened: pl.Expr) -> pl.Expr:
     return pl.when(_PLAYED).then(happened.fill_null(False).cast(pl.Float64))
 
 
+def _refused_for(reason: Violation) -> pl.Expr:
+    return _share(pl.col("interventions").list.eval(pl.element().struct.field("reason") == reason.value).list.any())
+
+
+INTERVENTION_RATE = "intervention_rate"
+# Why the regulator refused a seller's message; only told of sellers of whom it refused any.
+REASONS: dict[str, pl.Expr] = {f"{reason}_{INTERVENTION_RATE}": _refused_for(reason) for reason in Violation}
 # What each game adds to a metric's numerator; null where the game does not count.
 VALUES: dict[str, pl.Expr] = {
     "reward": pl.when(_PLAYED).then(pl.col("reward")),
@@ -43,7 +50,8 @@ VALUES: dict[str, pl.Expr] = {
     "max_turns_rate": _stopped(StopReason.MAX_TURNS),
     "mean_turns": pl.when(_PLAYED).then(pl.col("turns").cast(pl.Float64)),
     "argument_rate": _share(pl.col("arguments").list.len() > 0),
-    "intervention_rate": _share(pl.col("interventions").list.len() > 0),
+    INTERVENTION_RATE: _share(pl.col("interventions").list.len() > 0),
+    **REASONS,
     "ask_rise_rate": _share(pl.col("ask_rises") > 0),
     "leak_rate": _share(pl.col("leaks") > 0),
     "unsupported_number_rate": _share(pl.col("unsupported_numbers") > 0),
