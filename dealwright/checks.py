@@ -56,6 +56,7 @@ def check() -> Check:
 
     params = load_params(PARAMS)
     _check_sellers(params)
+    _check_engines(params)
     splits, rejected = _read_catalogue(params)
     base = Path(params.warmstart.base)
     if not (base / "config.json").is_file():
@@ -91,6 +92,7 @@ def _check_sellers(params: Params) -> None:
     """Refuse sellers that a stage behind the training would stumble over."""
     from dealwright.evaluation.compare import PRIMARY
     from dealwright.players import make_seller
+    from dealwright.seats import split_seller
 
     cut = [f"{params.train.seller}/{ablation}" for ablation in params.evaluate.ablations]
     named = {
@@ -102,7 +104,7 @@ def _check_sellers(params: Params) -> None:
     for key, sellers in named.items():
         for seller in sellers:
             try:
-                make_seller(seller)
+                split_seller(seller, params) if key == "evaluate.sellers" else make_seller(seller)
             except DealwrightError as error:
                 raise CheckError(f"{key}: {error}") from error
         if len(set(sellers)) < len(sellers):
@@ -113,6 +115,31 @@ def _check_sellers(params: Params) -> None:
             f"evaluate.sellers: expected {primary} among them, whose figures are the headline, got "
             f"{', '.join(params.evaluate.sellers)}"
         )
+
+
+def _check_engines(params: Params) -> None:
+    """Refuse names of engines that are taken or unknown, and those to be seated that cannot be."""
+    from dealwright.agents import COLUMNS, FIXED_POLICIES, FLOOR_ONLY
+    from dealwright.evaluation.compare import BEST_SCRIPT, MODELS
+    from dealwright.reference import FITTED
+    from dealwright.seats import check_engine, split_seller
+
+    buyers = params.evaluate.buyers
+    if unknown := [name for name in buyers if name not in params.engines]:
+        known = ", ".join(params.engines) or "none yet"
+        raise CheckError(f"evaluate.buyers: expected names under engines ({known}), got {', '.join(unknown)}")
+    if len(set(buyers)) < len(buyers):
+        raise CheckError(f"evaluate.buyers: expected each buyer once, got {', '.join(buyers)}")
+    taken = {*COLUMNS, FLOOR_ONLY, *MODELS, BEST_SCRIPT, *FIXED_POLICIES, *FITTED, "oracle"}
+    if names := taken & set(params.engines):
+        raise CheckError(f"engines: expected names that no script or model has, got {', '.join(sorted(names))}")
+    sellers = {split_seller(name, params)[0] for name in params.evaluate.sellers}
+    for name, spec in params.engines.items():
+        if name in buyers or name in sellers:
+            try:
+                check_engine(spec)
+            except DealwrightError as error:
+                raise CheckError(f"engines.{name}: {error}") from error
 
 
 def _committed_params() -> str | None:

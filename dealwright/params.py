@@ -3,10 +3,21 @@
 from collections.abc import Mapping
 from pathlib import Path
 from reprlib import Repr
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from dealwright.errors import DealwrightError
 
@@ -14,6 +25,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what NumPy takes
 Name = Annotated[str, Field(min_length=1)]
+EngineName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]*$")]
 
 MOST_PROBLEMS = 20  # that one line names
 _SHORT = Repr()
@@ -162,11 +174,75 @@ class Select(Group):
     resamples: Count
 
 
+class Spending(Group):
+    """What a server may cost in one run, its restarts included, and its prices in dollars a million tokens."""
+
+    tokens: Count | None = None
+    dollars: Annotated[float, Field(gt=0)] | None = None
+    prompt_price: Annotated[float, Field(ge=0)] = 0.0
+    completion_price: Annotated[float, Field(ge=0)] = 0.0
+
+    @model_validator(mode="after")
+    def _dollars_need_prices(self) -> Self:
+        if self.dollars is not None and not (self.prompt_price or self.completion_price):
+            raise ValueError("dollars need prompt_price and completion_price, in dollars a million tokens")
+        return self
+
+
+class Engine(Group):
+    """How a language model samples, wherever it runs."""
+
+    temperature: Annotated[float, Field(ge=0)] = 0.7
+    message_tokens: Count = 256
+
+
+class LocalEngine(Engine):
+    """A model's folder, loaded into this process."""
+
+    kind: Literal["transformers", "vllm"]
+    folder: Name
+
+
+class ServedEngine(Engine):
+    """A model behind an OpenAI-compatible address.
+
+    `key_variable` names the environment variable that holds the key; `tokenizer` is a folder by which prompts are
+    counted, so that one cut by the server is noticed; `vllm` says that the server is vLLM.
+    """
+
+    kind: Literal["openai"]
+    model: Name
+    address: Annotated[str, Field(pattern="^https?://")]
+    key_variable: Annotated[str, Field(pattern="^[A-Z][A-Z0-9_]*$")] | None = None
+    tokenizer: Name | None = None
+    vllm: bool = False
+    concurrency: Count = 8
+    timeout: Annotated[float, Field(gt=0)] = 120.0
+    retries: Annotated[int, Field(ge=0)] = 4
+    budget: Spending = Spending()
+
+
+def _kind(given: Any) -> str | None:
+    kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    return kind if isinstance(kind, str) else None
+
+
+AnyEngine = Annotated[
+    Annotated[LocalEngine, Tag("transformers")]
+    | Annotated[LocalEngine, Tag("vllm")]
+    | Annotated[ServedEngine, Tag("openai")],
+    Discriminator(
+        _kind, custom_error_type="kind", custom_error_message="expected a kind: transformers, vllm or openai"
+    ),
+]
+
+
 class Evaluate(Group):
     """The final games on the test scenarios."""
 
     seed: Seed
     rounds: Count
+    buyers: tuple[str, ...]
     sellers: Annotated[tuple[str, ...], Field(min_length=1)]
     ablations: tuple[Literal["talk_emptied", "stock_arguments", "cues_removed", "cues_swapped"], ...]
     resamples: Count
@@ -207,6 +283,7 @@ class Params(Group):
     validate_: Validate = Field(alias="validate")
     prompts: Prompts
     game: Game
+    engines: dict[EngineName, AnyEngine]
     rollouts: Rollouts
     warmstart: Warmstart
     train: Train
@@ -249,7 +326,7 @@ def parse_params(text: str, where: str) -> Params:
     except ValidationError as error:
         found = error.errors()
         problems = [
-            f"{'.'.join(str(part) for part in item['loc']) or 'the file'}: {item['msg']}, got {_shown(item['input'])}"
+            f"{'.'.join(str(part) for part in item['loc']) or 'the file'}: {item['msg']}{_got(item)}"
             for item in found[:MOST_PROBLEMS]
         ]
         more = [f"and {len(found) - MOST_PROBLEMS} more"] if len(found) > MOST_PROBLEMS else []
@@ -260,6 +337,11 @@ def _shown(value: Any) -> str:
     """Write what came, cut short; a file may refer to the same thing again and again, without end."""
     text = _SHORT.repr(value)
     return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def _got(problem: Mapping[str, Any]) -> str:
+    # Whoever takes the variable's name for the key itself shall not find it in a log.
+    return "" if problem["loc"][-1:] == ("key_variable",) else f", got {_shown(problem['input'])}"
 
 
 def flatten(group: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Seat buyers and sellers by their names in the tables, and play them against each other."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,12 @@ def play_games(
     rounds: Sequence[int],
     params: Params,
     checkpoint: int | None = None,
+    seat: Callable[[str], Agent] = make_seller,
 ) -> pl.DataFrame:
-    """Play a buyer, under its name, against some sellers on scenarios and rounds; return one row a game."""
+    """Play a buyer, under its name, against some sellers on scenarios and rounds; return one row a game.
+
+    `seat` finds a seller by its name; without it only scripts are found.
+    """
     regulator = params.game.regulator
     episodes: list[Episode] = []
     for seller in sellers:
@@ -81,7 +85,7 @@ def play_games(
             scenarios,
             rounds,
             buyer,
-            make_seller(seller),
+            seat(seller),
             (name, seller),
             params.game.max_turns,
             regulator.monotone,

@@ -16,6 +16,8 @@ import polars as pl
 from dealwright.agents.base import Agent
 from dealwright.agents.language_model import LanguageModelAgent
 from dealwright.agents.sellers import heard
+from dealwright.engines.base import Completion
+from dealwright.engines.spending import Usage
 from dealwright.errors import DealwrightError
 from dealwright.files import read_table
 from dealwright.game import (
@@ -46,7 +48,7 @@ class Intervention:
 @dataclass(frozen=True, slots=True)
 class Episode:
     """A finished game. `messages` holds (role, text) pairs; `checkpoint` is the buyer's training step, if it has one;
-    `tokens` counts what the buyer sampled."""
+    `tokens` counts what the buyer sampled; `usage` is what servers billed for both sides, if a server spoke."""
 
     scenario: Scenario
     buyer: str
@@ -57,6 +59,7 @@ class Episode:
     interventions: tuple[Intervention, ...] = ()
     checkpoint: int | None = None
     tokens: int = 0
+    usage: Usage | None = None
 
 
 def play(
@@ -64,7 +67,7 @@ def play(
 ) -> list[tuple[Intervention, ...]]:
     """Play fresh games to their end and return the regulator's interventions in each.
 
-    Raises RuntimeError when the buyer's backend fails: only a seller's failure is an outcome.
+    Raises DealwrightError when the buyer's backend fails: only a seller's failure is an outcome.
     """
     regulators = [Regulator(game.scenario, monotone) for game in games]
     interventions: list[list[Intervention]] = [[] for _ in games]
@@ -73,7 +76,7 @@ def play(
         texts = buyer.respond([games[index] for index in live])
         for index, text in zip(live, texts, strict=True):
             if text is None:
-                raise RuntimeError("the buyer's backend gave nothing usable; see its log and start the run again")
+                raise DealwrightError("the buyer's backend gave nothing usable; see its log and start the run again")
             games[index].play(Role.BUYER, text)
         live = [index for index in live if games[index].outcome is None]
         asked = live
@@ -121,10 +124,21 @@ def rollout(
         block = games[first : first + batch]
         interventions = play(block, buyer, seller, monotone, retries)
         for game, items in zip(block, interventions, strict=True):
-            spoken = buyer.spoken.get(game, []) if isinstance(buyer, LanguageModelAgent) else []
-            tokens = sum(len(completion.token_ids) for completion in spoken)
-            episodes.append(finished(game, names, items, checkpoint, tokens))
+            bought, sold = (_spoken(side, game) for side in (buyer, seller))
+            tokens = sum(_sampled(completion) for completion in bought)
+            billed = [completion.usage for completion in [*bought, *sold] if completion.usage is not None]
+            usage = sum(billed, Usage()) if billed else None
+            episodes.append(finished(game, names, items, checkpoint, tokens, usage))
     return episodes
+
+
+def _spoken(side: Agent, game: Negotiation) -> list[Completion]:
+    return side.spoken.get(game, []) if isinstance(side, LanguageModelAgent) else []
+
+
+def _sampled(completion: Completion) -> int:
+    """Return how many tokens a message has; some servers tell their number and not which they are."""
+    return len(completion.token_ids) or (completion.usage.completion_tokens if completion.usage else 0)
 
 
 def finished(
@@ -133,12 +147,13 @@ def finished(
     interventions: tuple[Intervention, ...],
     checkpoint: int | None = None,
     tokens: int = 0,
+    usage: Usage | None = None,
 ) -> Episode:
     """Return the episode of a game that is over; raises ValueError while it is not."""
     if game.outcome is None:
         raise ValueError("the game is not over; play it to its end first")
     messages = tuple((entry.role.value, entry.text) for entry in game.transcript)
-    return Episode(game.scenario, *names, game.round, messages, game.outcome, interventions, checkpoint, tokens)
+    return Episode(game.scenario, *names, game.round, messages, game.outcome, interventions, checkpoint, tokens, usage)
 
 
 SCHEMA: dict[str, Any] = {
@@ -157,11 +172,19 @@ SCHEMA: dict[str, Any] = {
     **dict.fromkeys(["offers", "asks"], pl.List(pl.Float64)),
     "tokens": pl.Int64,
 }
+# What servers billed for a game; the columns are there only where a server spoke.
+BILL: dict[str, Any] = {
+    **dict.fromkeys(["answers", "prompt_tokens", "completion_tokens"], pl.Int64),
+    "dollars": pl.Float64,
+}
 
 
 def episodes_frame(episodes: Sequence[Episode]) -> pl.DataFrame:
     """Return one row a game, with what the metrics need counted from its messages."""
-    return pl.DataFrame([_row(episode) for episode in episodes], schema=SCHEMA, orient="row")
+    if all(episode.usage is None for episode in episodes):
+        return pl.DataFrame([_row(episode) for episode in episodes], schema=SCHEMA, orient="row")
+    rows = [(*_row(episode), *_bill(episode.usage)) for episode in episodes]
+    return pl.DataFrame(rows, schema=SCHEMA | BILL, orient="row")
 
 
 def read_episodes(path: str | Path) -> list[Episode]:
@@ -202,6 +225,10 @@ def _row(episode: Episode) -> tuple[Any, ...]:
         asks,
         episode.tokens,
     )
+
+
+def _bill(usage: Usage | None) -> tuple[Any, ...]:
+    return (None,) * len(BILL) if usage is None else tuple(getattr(usage, column) for column in BILL)
 
 
 def _amount_counts(game: Negotiation) -> tuple[int, int]:
@@ -253,4 +280,5 @@ def _episode(row: dict[str, Any]) -> Episode:
         tuple(Intervention(**item) for item in row["interventions"]),
         row["checkpoint"],
         row["tokens"],
+        None if row.get("answers") is None else Usage(*(row[column] for column in BILL)),
     )

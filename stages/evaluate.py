@@ -2,7 +2,8 @@
 
 Reads reports/selection.json, reports/scripts.json, the base, the warm start and the checkpoints, data/prompts.parquet
 and the test scenarios. Writes data/rollouts/evaluation.parquet, reports/evaluation.json and, for `dvc metrics`, the
-few main figures of it in reports/headline.json.
+few main figures of it in reports/headline.json. What engines answer is kept in data/work/engines until then, so that a
+killed run goes on where it stood.
 """
 
 from pathlib import Path
@@ -20,6 +21,7 @@ from dealwright.evaluation.reading import reading_figures
 from dealwright.files import read_json, write_json, write_parquet
 from dealwright.params import load_params
 from dealwright.players import ladder_from, make_scripts, play_games
+from dealwright.seats import Seats
 
 
 def main() -> None:
@@ -34,6 +36,7 @@ def main() -> None:
     scripts = read_json("reports/scripts.json")
     base = Path(params.warmstart.base)
     models = {"base": base, "warmstart": WARM_START, "trained": checkpoint_folder(selected)}
+    seats = Seats(params)
     seller = params.train.seller
     cut = [f"{seller}/{ablation}" for ablation in options.ablations]
     games = [
@@ -45,16 +48,26 @@ def main() -> None:
             params,
             name,
             selected if name == "trained" else None,
+            seats.seller,
         )
         for name, folder in models.items()
     ]
     fitted = {name: ladder_from(values) for name, values in scripts["fitted"].items()}
     best_script = scripts["best_script"]
+    buyers = make_scripts(fitted) | {name: seats.buyer(name, scenarios) for name in options.buyers}
     games += [
-        play_games(name, buyer, [*options.sellers, *(cut if name == best_script else [])], scenarios, rounds, params)
-        for name, buyer in make_scripts(fitted).items()
+        play_games(
+            name,
+            buyer,
+            [*options.sellers, *(cut if name == best_script else [])],
+            scenarios,
+            rounds,
+            params,
+            seat=seats.seller,
+        )
+        for name, buyer in buyers.items()
     ]
-    everything = pl.concat(games)
+    everything = pl.concat(games, how="diagonal")  # only games that a server billed have columns for it
     episodes = everything.filter(~pl.col("seller").is_in(cut))
     bounds = best_responses(scenarios, rounds, options.sellers, options.bound_offers, params.game.max_turns)
     if believed := range(min(options.belief_rounds, options.rounds)):
@@ -67,6 +80,7 @@ def main() -> None:
     figures["reading"] = reading_figures(readers, seller, cut, options)
     write_json("reports/evaluation.json", figures)
     write_json("reports/headline.json", headline(figures))
+    seats.done()
 
 
 if __name__ == "__main__":

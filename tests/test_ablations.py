@@ -100,6 +100,7 @@ def games(seller: str, rewards: dict[str, float], arguments: list[str], talk: st
 PARAMS = Evaluate(
     seed=0,
     rounds=1,
+    buyers=(),
     sellers=("training",),
     ablations=("cues_removed",),
     resamples=500,

@@ -133,7 +133,7 @@ def test_parameters_that_cannot_work_are_named_before_work_starts(
         ("a: " + "[" * 5000, "params.yaml is not valid YAML: maximum recursion depth exceeded"),
         ("a: " + "{a: " * 300 + "1" + "}" * 300, "catalogue: Field required, got {'a': {'a': {'a': {'a': {'a': {"),
         # Twenty lists, each twice in the next: written out, the last is a million numbers.
-        ("l0: &l0 [1]\n" + "".join(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]\n" for n in range(1, 20)), "; and 12 more"),
+        ("l0: &l0 [1]\n" + "".join(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]\n" for n in range(1, 20)), "; and 13 more"),
     ],
     ids=lambda value: value[:30],
 )

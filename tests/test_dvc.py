@@ -21,7 +21,7 @@ RANKS = {
     "game": 1,
     "engines": 1,
     **dict.fromkeys(["catalogue", "prompts", "agents"], 2),
-    **dict.fromkeys(["rollout", "players", "reference", "probe"], 3),
+    **dict.fromkeys(["rollout", "players", "reference", "probe", "seats"], 3),
     **dict.fromkeys(["training", "evaluation"], 4),
     **dict.fromkeys(["phases", "report"], 5),
     **dict.fromkeys(["profiles", "checks", "clones", "processes", "serving", "tracking", "cli", "__main__"], 6),

@@ -260,11 +260,8 @@ def test_usage_is_added_up_and_told_for_each_conversation() -> None:
     unusable = send('{"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 0}}')
     with FaultyServer(say("a", 1000, 100), unusable, say("b", 1000, 200)) as server:
         model = engine(server, budget=prices, concurrency=1)
-        model.generate(ask("a", "b"), SAMPLING)
-        first = model.last_usage
-        model.generate(ask("c"), SAMPLING)
-    assert first == (Usage(1, 1000, 100, 0.003), Usage(2, 2000, 200, 0.006))
-    assert model.last_usage == (Usage(1, 1000, 200, 0.004),)
+        usages = [item.usage for item in model.generate(ask("a", "b", "c"), SAMPLING)]
+    assert usages == [Usage(1, 1000, 100, 0.003), Usage(2, 2000, 200, 0.006), Usage(1, 1000, 200, 0.004)]
     assert (model.usage.answers, model.usage.prompt_tokens, model.usage.completion_tokens) == (4, 4000, 500)
     assert model.usage.dollars == pytest.approx(0.013)
 

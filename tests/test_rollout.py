@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealwright.agents import ConcessionSeller, Demonstrator, FloorOnlySeller, Ladder, ScriptedBuyer
+from dealwright.errors import DealwrightError
 from dealwright.game import Negotiation, Outcome, Role, StopReason, find_money, reward
 from dealwright.rollout import (
     Episode,
@@ -102,7 +103,7 @@ def test_a_seller_whose_backend_gives_nothing_ends_its_game_without_a_reward() -
 
 
 def test_a_buyer_whose_backend_gives_nothing_stops_the_run() -> None:
-    with pytest.raises(RuntimeError, match="the buyer's backend gave nothing usable"):
+    with pytest.raises(DealwrightError, match="the buyer's backend gave nothing usable"):
         play([Negotiation(a_scenario())], Reciter([None]), FloorOnlySeller())
 
 

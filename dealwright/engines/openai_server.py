@@ -21,6 +21,7 @@ import openai
 from pydantic import ValidationError
 
 from dealwright.engines.base import Completion, Conversation, Sampling
+from dealwright.engines.kept import KeptAnswers
 from dealwright.engines.openai_answer import Answer, UnusableAnswerError
 from dealwright.engines.seeds import conversation_seed
 from dealwright.engines.spending import Budget, Usage
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 _LONGEST_WAIT = 60.0  # seconds between two attempts, whatever the server asks for
 _HOPELESS = {401, 402, 403, 404}  # key, account or address: no later request will fare better
 _WORTH_A_RETRY = {408, 409, 425, 429}  # and every 5xx
+_GIVE_UP = 16  # conversations in a row that fail after all their retries: the server is gone
 _SLACK = 4  # prompt tokens by which two counts of one template may differ (a begin-of-text mark, a newline)
 # What vLLM is told so that it samples from the whole distribution and says which tokens it read and sampled.
 _VLLM_FIELDS = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
@@ -65,8 +67,9 @@ class OpenaiEngine:
     call and kept nowhere. `token_counter` counts a conversation's prompt tokens by the model's own template: a server
     that reports fewer has cut the prompt. `vllm` says that the server is vLLM and tells tokens and log-probabilities.
 
-    `usage` adds up all calls; `last_usage` holds one entry a conversation of the last call. Where the server does not
-    tell, the prompt is counted as a token per three characters and the answer as `max_tokens`.
+    `kept` holds answers from before, which are not asked for again, and takes each new one as it comes; `usage` adds
+    up all of them. Where the server does not tell, the prompt is counted as a token per three characters and the
+    answer as `max_tokens`. A server that fails so many conversations in a row that it must be gone is a ServerError.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class OpenaiEngine:
         budget: Budget | None = None,
         token_counter: Callable[[Conversation], int] | None = None,
         vllm: bool = False,
+        kept: KeptAnswers | None = None,
     ) -> None:
         _check_address(base_url)
         if concurrency < 1 or timeout <= 0 or retries < 0 or backoff < 0:
@@ -91,8 +95,7 @@ class OpenaiEngine:
             )
         self.model = model
         self.base_url = base_url
-        self.usage = Usage()
-        self.last_usage: tuple[Usage, ...] = ()
+        self.usage = Usage() if kept is None else kept.usage
         self.failures: Counter[str] = Counter()
         self._key_variable = key_variable
         self._concurrency = concurrency
@@ -101,6 +104,8 @@ class OpenaiEngine:
         self._backoff = backoff
         self._budget = budget or Budget()
         self._token_counter = token_counter
+        self._kept = kept
+        self._failed_in_a_row = 0
         self._extra: dict[str, Any] = {"logprobs": True, "extra_body": _VLLM_FIELDS} if vllm else {}
         self._limit_field = "max_tokens"
         self._reached = False
@@ -114,17 +119,21 @@ class OpenaiEngine:
         return asyncio.run(self._generate(conversations, sampling))
 
     async def _generate(self, conversations: Sequence[Conversation], sampling: Sampling) -> list[Completion]:
-        completions: dict[int, Completion] = {}
-        spent = [Usage()] * len(conversations)
-        waiting = deque(range(len(conversations)))
+        completions = {} if self._kept is None else self._kept.take(conversations, sampling)
+        waiting = deque(index for index in range(len(conversations)) if index not in completions)
 
         async def one(index: int) -> None:
-            def count(usage: Usage) -> None:
-                self.usage += usage
-                spent[index] += usage
-
             seeded = replace(sampling, seed=conversation_seed(sampling.seed, index))
-            completions[index] = await self._complete(client, conversations[index], seeded, count)
+            spent: list[Usage] = []
+            try:
+                completion = await self._complete(client, conversations[index], seeded, spent)
+            except DealwrightError:
+                if self._kept is not None:
+                    self._kept.bill(sum(spent, Usage()))
+                raise
+            completions[index] = replace(completion, usage=sum(spent, Usage()))
+            if self._kept is not None:
+                self._kept.add(conversations[index], sampling, completions[index])
 
         async def work() -> None:
             while waiting:
@@ -138,13 +147,10 @@ class OpenaiEngine:
         async with openai.AsyncOpenAI(
             api_key=self._key() or "none", base_url=self.base_url, timeout=self._timeout, max_retries=0
         ) as client:
-            try:
-                if waiting and not self._reached:
-                    await one(waiting.popleft())
-                workers = [work() for _ in range(min(self._concurrency, len(waiting)))]
-                ends = await asyncio.gather(*workers, return_exceptions=True)
-            finally:
-                self.last_usage = tuple(spent)
+            if waiting and not self._reached:
+                await one(waiting.popleft())
+            workers = [work() for _ in range(min(self._concurrency, len(waiting)))]
+            ends = await asyncio.gather(*workers, return_exceptions=True)
         for end in ends:
             if end is not None:
                 raise end
@@ -155,18 +161,19 @@ class OpenaiEngine:
         client: openai.AsyncOpenAI,
         conversation: Conversation,
         sampling: Sampling,
-        count: Callable[[Usage], None],
+        spent: list[Usage],
     ) -> Completion:
         jitter = Random(sampling.seed)
         attempt = 0
         while True:
             self._budget.check(self.usage)
             try:
-                completion = await self._ask(client, conversation, sampling, count)
+                completion = await self._ask(client, conversation, sampling, spent)
             except _FailureError as error:
                 failure = error
             else:
                 self._reached = True
+                self._failed_in_a_row = 0
                 return completion
             if not failure.again or attempt == self._retries:
                 break
@@ -178,6 +185,12 @@ class OpenaiEngine:
                 f"expected an answer from the model {self.model!r} at {self.base_url}, got {failure} "
                 f"({attempt + 1} attempts); check the address, the model's name and the server"
             )
+        self._failed_in_a_row += failure.again
+        if self._failed_in_a_row >= _GIVE_UP:
+            raise ServerError(
+                f"{self.base_url} no longer answers: {_GIVE_UP} conversations in a row failed, the last with "
+                f"{failure}; see to the server and run it again"
+            )
         self.failures[failure.kind] += 1
         _log.warning("%s: no usable answer after %d attempts: %s", self.base_url, attempt + 1, failure)
         return Completion("", "error")
@@ -187,7 +200,7 @@ class OpenaiEngine:
         client: openai.AsyncOpenAI,
         conversation: Conversation,
         sampling: Sampling,
-        count: Callable[[Usage], None],
+        spent: list[Usage],
     ) -> Completion:
         options: dict[str, Any] = {self._limit_field: sampling.max_tokens, **self._extra}
         try:
@@ -212,7 +225,8 @@ class OpenaiEngine:
             problem = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in problem["loc"])
             raise _FailureError("not a completion", self._clean(f"{where} {problem['msg']}")) from None
-        count(self._bill(answer, conversation, sampling))
+        spent.append(self._bill(answer, conversation, sampling))
+        self.usage += spent[-1]
         self._check_whole(answer, conversation)
         try:
             return answer.completion()
