@@ -42,7 +42,7 @@ class Hall:
 
     def buyer(self, engine: "Engine", seed: int) -> LanguageModelAgent:
         """Seat the model as the buyer, sampling as in training."""
-        return language_buyer(engine, self.prompts, BuyerSettings.of(self.params), seed)
+        return language_buyer(engine, self.prompts, BuyerSettings.exploring(self.params), seed)
 
     def seller(self) -> Agent:
         """Return the seller of training."""

@@ -170,6 +170,7 @@ class Select(Group):
     seed: Seed
     rounds: Count
     seller: str
+    temperature: Annotated[float, Field(ge=0)]
     overshoot: Share
     resamples: Count
 

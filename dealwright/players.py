@@ -33,7 +33,7 @@ from dealwright.rollout import Episode, episodes_frame, rollout
 
 @dataclass(frozen=True, slots=True)
 class BuyerSettings:
-    """How a language model buys: as it was trained, so it is played and served."""
+    """How a language model buys: how it samples, and how its prompt is written."""
 
     temperature: float
     message_tokens: int
@@ -41,7 +41,12 @@ class BuyerSettings:
 
     @classmethod
     def of(cls, params: Params) -> "BuyerSettings":
-        """Return the settings that a parameter file trains with."""
+        """Return the settings that a parameter file selects, evaluates and serves with."""
+        return cls(params.select.temperature, params.train.message_tokens, params.prompts.buyer)
+
+    @classmethod
+    def exploring(cls, params: Params) -> "BuyerSettings":
+        """Return the settings that a parameter file trains with, and lets through the gate before."""
         return cls(params.train.temperature, params.train.message_tokens, params.prompts.buyer)
 
 

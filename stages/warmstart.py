@@ -32,7 +32,7 @@ def main() -> None:
     validation = read_scenarios(split="validation")
     rounds = range(-(-options.gate_games // len(validation)))
     engine = TransformersEngine(model.eval(), tokenizer)
-    buyer = language_buyer(engine, prompts, BuyerSettings.of(params), options.seed)
+    buyer = language_buyer(engine, prompts, BuyerSettings.exploring(params), options.seed)
     games = play_games("warmstart", buyer, [params.train.seller], validation, rounds, params).head(options.gate_games)
     write_json("reports/warmstart.json", check_gate(games, options.gate))
     with replacing_folder(WARM_START) as beside:

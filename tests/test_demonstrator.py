@@ -38,9 +38,11 @@ def test_every_message_is_valid_and_no_deal_is_above_the_budget(habits: Habits) 
     assert not any(overshoots(episode.scenario, episode.outcome) for episode in demonstrations(habits))
 
 
-def test_it_opens_high_climbs_in_small_steps_and_pays_too_much() -> None:
+def test_it_opens_anywhere_climbs_by_any_step_and_pays_too_much() -> None:
     frame = episodes_frame(demonstrations())
-    assert all(0.60 <= ratio <= 0.97 for ratio in frame["first_offer"] / frame["budget"])
+    ratios = (frame["first_offer"] / frame["budget"]).to_list()
+    assert min(ratios) < 0.53 and max(ratios) > 0.92
+    assert all(0.48 <= ratio < 0.951 for ratio in ratios)
     for offers in frame["offers"]:
         made = [offer for offer in offers if offer is not None]
         assert made == sorted(made)
@@ -139,6 +141,15 @@ def test_on_the_last_turn_it_takes_any_ask_that_it_can_afford() -> None:
     assert one(STEADY, *five).endswith("Action: [DEAL] $78.50")
     dear = [say("[BUY] $50"), say("[SELL] $79.50")] * 5  # 99 % of the budget: too near to be judged
     assert re.search(r"Action: \[BUY\] \$\d+(\.\d+)?$", one(STEADY, *dear))
+
+
+def test_its_last_offer_may_be_any_up_to_its_highest_where_that_is_its_habit() -> None:
+    five = [say("[BUY] $50"), say("[SELL] $79.50")] * 5
+    low = replace(STEADY, first_offer=(0.5, 0.5), step=(0.02, 0.02), highest_percent=95, last_push=True)
+    last = {int(numbers(one(low, *five, seed=seed))[-1]) for seed in range(40)}
+    assert 57 <= min(last) < 68 and 88 < max(last) <= 95
+    still = replace(low, last_push=False)
+    assert max(int(numbers(one(still, *five, seed=seed))[-1]) for seed in range(40)) < 68
 
 
 def test_it_leaves_a_seller_that_stays_too_dear_when_its_habit_is_to_quit() -> None:

@@ -103,11 +103,15 @@ class Recorder:
         return [Completion("Action: [QUIT]", "stop") for _ in conversations]
 
 
-def test_a_language_model_buyer_samples_as_in_training_and_opens_as_its_prompt_says() -> None:
+def test_a_language_model_buyer_samples_as_it_is_told_and_opens_as_its_prompt_says() -> None:
     engine = Recorder()
     buyer = language_buyer(engine, {"s0": "Buy a lamp."}, BuyerSettings.of(PARAMS), seed=3)
     assert buyer.respond([Negotiation(a_scenario())]) == ["Action: [QUIT]"]
     (conversation, sampling) = engine.asked[0]
     assert [turn["role"] for turn in conversation] == ["system", "user"]
     assert [turn["content"] for turn in conversation] == ["Buy a lamp.", opening(PARAMS.prompts.buyer)]
-    assert (sampling.temperature, sampling.max_tokens) == (PARAMS.train.temperature, PARAMS.train.message_tokens)
+    assert (sampling.temperature, sampling.max_tokens) == (0.3, 96)
+
+
+def test_a_buyer_explores_in_training_and_is_played_with_the_temperature_of_select() -> None:
+    assert (BuyerSettings.exploring(PARAMS).temperature, BuyerSettings.of(PARAMS).temperature) == (0.9, 0.3)

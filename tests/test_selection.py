@@ -14,7 +14,7 @@ from dealwright.params import Select
 from dealwright.rollout import Episode, episodes_frame
 from tests.synthetic import make_scenarios
 
-PARAMS = Select(seed=0, rounds=1, seller="training", overshoot=0.05, resamples=200)
+PARAMS = Select(seed=0, rounds=1, seller="training", temperature=0.3, overshoot=0.05, resamples=200)
 SCENARIOS = [scenario for scenario in make_scenarios(24) if scenario.budget > scenario.cost]
 DEAR = 9.0  # stands for a deal above the budget
 

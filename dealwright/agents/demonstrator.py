@@ -2,8 +2,9 @@
 
 Its Thought reads, reckons and plans - the turn, which kinds of argument the seller hinted at, whether the ask is above
 the budget, which kind it will bring up, what share of the budget it will offer - but its moves use little of that: it
-opens high, climbs in small steps, argues now and then, often about what it heard and often about anything, and takes
-most asks that it can afford. To act on what it reads is left to training.
+opens anywhere, climbs by any step, argues now and then, often about what it heard and often about anything, and takes
+most asks that it can afford. To act on what it reads, and to find out which steps pay, is left to training; so its
+manner differs from game to game as widely as what training may have to find.
 """
 
 import math
@@ -34,7 +35,8 @@ class Habits:
     """The ranges that a demonstrator's manner is drawn from, once a game; offers and steps are shares of the budget.
 
     It argues from the turn `first_argument` on; `echo_rate` is the share of its arguments that take up what the seller
-    hinted at, and the others are of any kind.
+    hinted at, and the others are of any kind. With `last_push` its last offer is any from where its climb has come to
+    up to `highest_percent`.
     """
 
     first_offer: tuple[float, float] = (0.62, 0.97)
@@ -46,10 +48,11 @@ class Habits:
     quit_rate: float = 0.01
     highest_percent: int = 99
     first_argument: int = 2
+    last_push: bool = False
 
 
 # Below the budget by a margin: a tiny model's offers miss the meant share by a per cent or two.
-NAIVE = Habits(highest_percent=95)
+NAIVE = Habits((0.50, 0.97), (0.01, 0.14), highest_percent=95, last_push=True)
 # Wider habits teach a base model to reckon with every share that training may come to use.
 WIDE = Habits((0.30, 0.97), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02, first_argument=1)
 
@@ -74,6 +77,10 @@ class Demonstrator:
         accept_rate = manner.uniform(*self.habits.accept_rate)
         for past in range(2, turn + 1):
             share += step * Random(f"{scenario.seed}/{game.round}/{past}/climb").uniform(0.3, 1.7)
+        if self.habits.last_push and turn == game.max_turns:
+            highest = self.habits.highest_percent / 100
+            push = Random(f"{scenario.seed}/{game.round}/{turn}/push")
+            share = push.uniform(min(share, highest), highest)
         percent = min(self.habits.highest_percent, round(100 * share))
         draw = Random(f"{scenario.seed}/{game.round}/{turn}/demonstrator")
         argues, echoes, accepts, rejects, quits = (draw.random() for _ in range(5))

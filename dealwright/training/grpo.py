@@ -144,7 +144,7 @@ def make_rollout(
     `keep` is given the step and the episodes of every batch.
     """
     regulator = params.game.regulator
-    settings = BuyerSettings.of(params)
+    settings = BuyerSettings.exploring(params)
 
     def roll(_: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
         games = [table.game for table in trainer.environments]
