@@ -1,7 +1,7 @@
 """Ask for known vulnerabilities of the packages in the lock: part of `make lint`, by pip-audit from .venv-tools.
 
-Exit status 1 where one is known that a newer release mends; what nobody has mended yet is told and no more. Without a
-network, or where the package index has no such data, it says so and passes.
+Exit status 1, which `make lint` passes over, where one is known that a newer release mends. Without a network, or
+where the package index has no such data, it says so.
 """
 
 import json

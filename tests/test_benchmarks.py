@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from benchmarks import bootstrap, ingest, pandas_plan, rollouts, step
+from benchmarks import bootstrap, ingest, load, pandas_plan, rollouts, step
 from benchmarks.games import open_hall
 from benchmarks.measure import Comparison, in_turn, machine
 from benchmarks.step import Work
@@ -91,6 +91,15 @@ def test_operations_are_counted_without_padding_and_logits_where_a_token_is_samp
     logits = 2 * 8 * model.config.vocab_size
     assert Work((3,), 2).operations(model) == 3 * per_token + attention + 2 * logits
     assert Work((3, 3), 4).operations(model) == 2 * Work((3,), 2).operations(model)
+
+
+@pytest.mark.parametrize(("work", "size"), [("games", 500), ("report", 1000), ("versions", 3), ("catalogue", 100)])
+def test_each_work_of_the_load_runs_at_toy_size(
+    work: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert load.WORKS[work][0](size) > 0
 
 
 def test_the_machine_is_described_but_not_named() -> None:

@@ -266,6 +266,24 @@ def test_episodes_come_back_from_parquet_as_they_were(tmp_path: Path) -> None:
     assert (len(failed[0].interventions), failed[0].outcome.stop) == (3, StopReason.SELLER_FAILED)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("price", float("nan"), "the price of a deal must be a positive amount in dollars, got nan"),
+        ("budget", float("nan"), "the budget of scenario s0 must be a positive amount in dollars, got nan"),
+        ("stop", "luck", "'luck' is not a valid StopReason"),
+    ],
+)
+def test_a_table_with_a_game_that_cannot_be_is_one_line(
+    column: str, value: object, message: str, tmp_path: Path
+) -> None:
+    buyer, seller = ScriptedBuyer(Ladder((0.75,))), FloorOnlySeller()
+    games = episodes_frame(rollout([a_scenario()], [0], buyer, seller, ("b", "s")))
+    games.with_columns(pl.lit(value).alias(column)).write_parquet(tmp_path / "games.parquet")
+    with pytest.raises(DealwrightError, match=f"games.parquet holds a game that cannot be: {message}; run"):
+        read_episodes(tmp_path / "games.parquet")
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 8), st.integers(0, 1000))
 def test_a_replayed_episode_ends_as_it_did(max_turns: int, round: int) -> None:
