@@ -24,7 +24,7 @@ def may_pass(task: Any, run: Any, state: State[Any]) -> bool:
     return "cannot use MLflow" in (state.message or "")
 
 
-@task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=30, retry_condition_fn=may_pass)
+@task(task_run_name="register", cache_policy=NO_CACHE, retries=2, retry_delay_seconds=30, retry_condition_fn=may_pass)
 def register() -> dict[str, Any]:
     """Register the checkpoints in MLflow and return what reports/provenance.json says of it."""
     run_command([sys.executable, "-m", "dealwright", "register"], get_run_logger().info)
@@ -32,7 +32,7 @@ def register() -> dict[str, Any]:
     return provenance
 
 
-@task(cache_policy=NO_CACHE)
+@task(task_run_name="publish", cache_policy=NO_CACHE)
 def publish(report: str) -> None:
     """Show the results table and the way to the report among the flow's artifacts."""
     evaluation = read_evaluation()

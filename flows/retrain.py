@@ -67,7 +67,7 @@ def retrain(
     return end("Promoted" if decision.promoted else "Kept", decision.reason)
 
 
-@task(cache_policy=NO_CACHE)
+@task(task_run_name="look at catalogue", cache_policy=NO_CACHE)
 def look_at_catalogue(catalogue: Catalogue, params: Params) -> list[str]:
     """Compare the source with the champion's catalogue, show it, and return the reasons to train."""
     champion = champion_run(params.tracking.model)
@@ -88,7 +88,7 @@ def look_at_catalogue(catalogue: Catalogue, params: Params) -> list[str]:
     return reasons
 
 
-@task(cache_policy=NO_CACHE)
+@task(task_run_name="prepare clone", cache_policy=NO_CACHE)
 def prepare_clone(profile: str | None, overrides: dict[str, str]) -> None:
     """Bring the clone to the project's commit and parameters."""
     left = refresh_clone(Path.cwd(), CLONE, profile, overrides)
@@ -96,7 +96,7 @@ def prepare_clone(profile: str | None, overrides: dict[str, str]) -> None:
         get_run_logger().warning("the clone has the commit, without what was changed since in %s", ", ".join(left))
 
 
-@task(cache_policy=NO_CACHE)
+@task(task_run_name="decide", cache_policy=NO_CACHE)
 def decide(version: int, may_promote: bool, minimum_gain: float) -> Promotion:
     """Hold a version against the champion on products that neither trained on, and promote it where it may be."""
     params = load_params()
