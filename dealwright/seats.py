@@ -20,6 +20,12 @@ from dealwright.prompts import PERSONAS, opening, render_buyer
 WORK = Path("data/work/engines")
 PROMPTS = Path("data/prompts.parquet")
 NEUTRAL, *MANNERS = PERSONAS
+# What an engine's folder is known by: a model or an adapter over one, a model, a tokenizer.
+WANTED = {
+    "transformers": ("config.json", "adapter_config.json"),
+    "vllm": ("config.json",),
+    "openai": ("tokenizer_config.json",),
+}
 
 
 class Seats:
@@ -97,9 +103,8 @@ def make_engine(spec: LocalEngine | ServedEngine, kept: KeptAnswers) -> Engine:
 def check_engine(spec: LocalEngine | ServedEngine) -> None:
     """Raise DealwrightError for what can be known to fail before an engine is made: a folder, an address, a key."""
     folder = spec.folder if isinstance(spec, LocalEngine) else spec.tokenizer
-    wanted = "config.json" if isinstance(spec, LocalEngine) else "tokenizer_config.json"
-    if folder is not None and not (Path(folder) / wanted).is_file():
-        raise DealwrightError(f"expected a folder with a {wanted}, got {folder}; fetch the model first")
+    if folder is not None and not any((Path(folder) / name).is_file() for name in WANTED[spec.kind]):
+        raise DealwrightError(f"expected a folder with a {WANTED[spec.kind][0]}, got {folder}; fetch the model first")
     if isinstance(spec, ServedEngine):
         from dealwright.engines.openai_server import OpenaiEngine
 

@@ -23,12 +23,12 @@ from dealwright.engines.spending import BudgetSpentError, Usage
 from dealwright.errors import DealwrightError
 from dealwright.files import read_json, read_table, write_json, write_parquet
 from dealwright.game import Negotiation, Role, StopReason
-from dealwright.params import Params, load_params
+from dealwright.params import LocalEngine, Params, load_params
 from dealwright.players import play_games
 from dealwright.prompts import opening
 from dealwright.prompts.table import prompts_frame
 from dealwright.rollout import read_episodes
-from dealwright.seats import Seats
+from dealwright.seats import Seats, check_engine
 from tests.faulty_server import FaultyServer, Reply, close, completion, fail, say, send, stay_silent, truncate
 
 ROOT = Path(__file__).parents[1]
@@ -267,6 +267,14 @@ def test_engines_that_cannot_work_are_named_before_work_starts(
     params["evaluate"] |= evaluate
     Path("params.yaml").write_text(yaml.safe_dump(params))
     assert message in checked()
+
+
+def test_an_adapters_folder_will_do_where_adapters_are_loaded() -> None:
+    Path("adapter").mkdir()
+    Path("adapter/adapter_config.json").write_text("{}")
+    check_engine(LocalEngine(kind="transformers", folder="adapter"))
+    with pytest.raises(DealwrightError, match=r"expected a folder with a config.json, got adapter; fetch"):
+        check_engine(LocalEngine(kind="vllm", folder="adapter"))
 
 
 def test_a_key_in_place_of_its_variables_name_is_not_repeated() -> None:
