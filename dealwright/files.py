@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,15 +64,23 @@ def unwritable(target: Path, error: Exception) -> DealwrightError:
 
 
 def read_table(
-    path: str | Path, where: "pl.Expr | None" = None, mend: str = "run `dvc repro` first"
+    path: str | Path,
+    where: "pl.Expr | None" = None,
+    mend: str = "run `dvc repro` first",
+    columns: Sequence[str] | None = None,
+    slice: tuple[int, int | None] = (0, None),
 ) -> "pl.DataFrame":
-    """Read the rows of a Parquet file that fit; DealwrightError where it is missing or damaged."""
+    """Read the rows of a Parquet file that fit, or a slice of them; DealwrightError where it is missing or damaged."""
     import polars as pl
     from polars.exceptions import PolarsError
 
     try:
         rows = pl.scan_parquet(path)
-        return (rows if where is None else rows.filter(where)).collect()
+        if where is not None:
+            rows = rows.filter(where)
+        if columns is not None:
+            rows = rows.select(columns)
+        return rows.slice(*slice).collect()
     except (OSError, PolarsError) as error:
         problem = "is missing" if not Path(path).exists() else "is not a readable Parquet file of this pipeline"
         raise DealwrightError(f"{path} {problem}; {mend}") from error

@@ -26,7 +26,7 @@ from dealwright.errors import DealwrightError
 from dealwright.files import read_table
 from dealwright.game import Role, Scenario
 from dealwright.params import Params
-from dealwright.prompts import opening
+from dealwright.prompts import opening, render_buyer
 from dealwright.prompts.render import Style
 from dealwright.rollout import Episode, episodes_frame, rollout
 
@@ -119,3 +119,11 @@ def language_buyer(
     """Seat a language model as the buyer; `prompts` holds its system prompt for every scenario's id."""
     sampling = Sampling(settings.temperature, settings.message_tokens, seed)
     return LanguageModelAgent(engine, Role.BUYER, prompts, opening(settings.style), sampling)
+
+
+def rendered_buyer(
+    engine: Engine, settings: BuyerSettings, scenarios: Iterable[Scenario], max_turns: int, seed: int
+) -> LanguageModelAgent:
+    """Seat a language model as the buyer in some scenarios, with prompts rendered for them."""
+    prompts = {scenario.id: render_buyer(scenario, settings.style, max_turns) for scenario in scenarios}
+    return language_buyer(engine, prompts, settings, seed)

@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from dealwright.errors import DealwrightError
 from dealwright.files import write_text
-from dealwright.params import flatten, parse_params, read_text
+from dealwright.params import Params, flatten, parse_params, read_text
 
 DEFAULT = "tiny"
 PARAMS = Path("params.yaml")
@@ -70,12 +70,25 @@ def apply_profile(name: str, params: Path = PARAMS, folder: Path = FOLDER) -> li
     return set_params(load_profile(name, folder), params, f"the profile {name}")
 
 
+def profiled_params(name: str, params: Path = PARAMS, folder: Path = FOLDER) -> Params:
+    """Return the parameters with a profile's sizes; the parameter file is left as it is."""
+    return _with_values(load_profile(name, folder), params, f"the profile {name}")[1]
+
+
 def set_params(values: Mapping[str, Any], params: Path, origin: str) -> list[Change]:
     """Write values by their dotted names into a parameter file, whole or not at all, and return what changed.
 
     `origin` says in errors where the values come from. Raises ProfileError for a name that the file lacks, ParamsError
     for a value that it cannot have.
     """
+    text, _, changes = _with_values(values, params, origin)
+    if changes:
+        write_text(params, text)
+    return changes
+
+
+def _with_values(values: Mapping[str, Any], params: Path, origin: str) -> tuple[str, Params, list[Change]]:
+    """Return a parameter file's text with other values in it, its parameters, and what changed."""
     document = _parse(read_text(params), params)
     changes = []
     for key, value in values.items():
@@ -89,12 +102,9 @@ def set_params(values: Mapping[str, Any], params: Path, origin: str) -> list[Cha
             changes.append(Change(key, _plain(group[leaf]), _plain(value)))
             group[leaf] = value
             _align_comment(group, leaf)
-    if changes:
-        written = io.StringIO()
-        _yaml().dump(document, written)
-        parse_params(written.getvalue(), f"{params} with {origin}")
-        write_text(params, written.getvalue())
-    return changes
+    written = io.StringIO()
+    _yaml().dump(document, written)
+    return written.getvalue(), parse_params(written.getvalue(), f"{params} with {origin}"), changes
 
 
 def standing_profile(params: Mapping[str, Any], folder: Path = FOLDER) -> tuple[str, list[Change]]:

@@ -4,7 +4,7 @@ All live games advance together: one batched call per side and half-turn. Betwee
 regulator: a violation is sampled again, then replaced, and each is kept with its reason.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -119,17 +119,32 @@ def rollout(
     chosen = list(scenarios)
     # Games of like length share a batch better when rounds, not scenarios, vary slowest.
     games = [Negotiation(scenario, max_turns, round) for round in rounds for scenario in chosen]
-    episodes = []
+    blocks = play_blocks(games, buyer, seller, names, monotone, retries, checkpoint, batch)
+    return [episode for block in blocks for episode in block]
+
+
+def play_blocks(
+    games: Sequence[Negotiation],
+    buyer: Agent,
+    seller: Agent,
+    names: tuple[str, str],
+    monotone: bool = True,
+    retries: int = 2,
+    checkpoint: int | None = None,
+    batch: int = 256,
+) -> Iterator[list[Episode]]:
+    """Play fresh games, `batch` at a time, and yield each batch's episodes in order."""
     for first in range(0, len(games), batch):
         block = games[first : first + batch]
         interventions = play(block, buyer, seller, monotone, retries)
+        episodes = []
         for game, items in zip(block, interventions, strict=True):
             bought, sold = (_spoken(side, game) for side in (buyer, seller))
             tokens = sum(_sampled(completion) for completion in bought)
             billed = [completion.usage for completion in [*bought, *sold] if completion.usage is not None]
             usage = sum(billed, Usage()) if billed else None
             episodes.append(finished(game, names, items, checkpoint, tokens, usage))
-    return episodes
+        yield episodes
 
 
 def _spoken(side: Agent, game: Negotiation) -> list[Completion]:

@@ -32,7 +32,7 @@ HEAVY = (
     "great_expectations",
 )
 COMMANDS = (
-    *("check", "profile", "results", "transcripts", "play"),
+    *("check", "profile", "plan", "results", "transcripts", "play", "rollout"),
     *("register", "checkpoints", "promote", "rollback", "fetch-model", "ui"),
 )
 LAMP = Product("p1", "Desk \x1b[31mlamp", "Home & Kitchen", "A lamp.\nIt is bright.", 100.0, 40.0, 100.0)
@@ -451,20 +451,23 @@ def test_a_model_that_cannot_be_fetched_is_one_line(hub: FakeHub) -> None:
 
 
 def test_games_against_scripts_end_for_every_opponent(tables: Path) -> None:
-    from dealwright.cli.play import seat
+    from dealwright.cli.seating import find_buyer, find_seller
     from dealwright.players import make_scripts
     from dealwright.rollout import play
 
     params = load_params()
     for name in make_scripts({}):
         game = Negotiation(scenario())
-        play([game], seat(Role.BUYER, name, scenario(), params, 0), seat(Role.SELLER, None, scenario(), params, 0))
+        buyer, seller = (
+            player.seat([scenario()], 0) for player in (find_buyer(name, params), find_seller(None, params))
+        )
+        play([game], buyer, seller)
         assert game.outcome is not None
         assert game.outcome.stop is not StopReason.INVALID
 
 
 def test_a_checkpoints_folder_without_a_model_is_refused(tables: Path) -> None:
-    from dealwright.cli.play import seat
+    from dealwright.cli.seating import find_buyer
 
     with pytest.raises(DealwrightError, match="or a registered version as in 7 or @champion, got 'data/empty'"):
-        seat(Role.BUYER, "data/empty", scenario(), load_params(), 0)
+        find_buyer("data/empty", load_params())

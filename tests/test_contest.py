@@ -118,7 +118,7 @@ def test_a_version_without_its_list_of_products_is_not_compared(project: Path) -
 def test_a_person_sells_to_a_registered_version(project: Path) -> None:
     result = CliRunner().invoke(main, ["play", "--against", "@candidate", "--seed", "1"], input="quit\n")
     assert result.exit_code == 0
-    assert f"(loading version 2 of {MODEL})" in result.stdout
+    assert f"(loading version 2 of {MODEL})" in result.stderr
     assert "buyer> [BUY]" in result.stdout
     assert "what the other side thought:" in result.stdout
 

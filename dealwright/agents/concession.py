@@ -84,7 +84,7 @@ class Decision:
     gain: float
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)  # a type is asked for at every turn of its game
 def draw_type(column: str, scenario: Scenario, round: int, max_turns: int = 6) -> SellerType:
     """Draw the seller's type for a scenario and a round from a column's ranges."""
     ranges = COLUMNS[column]

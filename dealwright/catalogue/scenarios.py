@@ -74,20 +74,19 @@ def read_scenarios(
     scenarios: str | Path = "data/scenarios.parquet",
     catalogue: str | Path = "data/catalogue.parquet",
     split: str | None = None,
+    first: int = 0,
+    count: int | None = None,
 ) -> list[Scenario]:
-    """Read the scenarios of a split, or all, with their products, in the order of the file."""
-    if split is not None and split not in SPLITS:
-        raise ValueError(f"a split is one of {', '.join(SPLITS)}, got {split!r}")
-    table = read_table(scenarios, mend=_MEND)
-    rows = read_table(catalogue, mend=_MEND).iter_rows(named=True)
-    products = {product.id: product for product in map(_product, rows)}
+    """Read the scenarios of a split, or all, with their products, in the order of the file; no more than `count` of
+    them, from the place `first` on."""
+    table = read_table(scenarios, _of_split(split), _MEND, slice=(first, count))
+    wanted = pl.col("id").is_in(table["product_id"].unique().to_list())
+    products = {row["id"]: _product(row) for row in read_table(catalogue, wanted, _MEND).iter_rows(named=True)}
     missing = table.filter(~pl.col("product_id").is_in(list(products)))
     if not missing.is_empty():
         raise ScenarioError(
             f"{catalogue} lacks the product {missing['product_id'][0]!r} of {scenarios}; run `dvc repro prompts`"
         )
-    if split is not None:
-        table = table.filter(pl.col("split") == split)
     try:
         return [
             Scenario(
@@ -103,6 +102,17 @@ def read_scenarios(
         ]
     except ValueError as error:
         raise ScenarioError(f"{scenarios}: {error}; {_MEND}") from error
+
+
+def count_scenarios(scenarios: str | Path = "data/scenarios.parquet", split: str | None = None) -> int:
+    """Count the scenarios of a split, or all."""
+    return read_table(scenarios, _of_split(split), _MEND, columns=["id"]).height
+
+
+def _of_split(split: str | None) -> pl.Expr | None:
+    if split is not None and split not in SPLITS:
+        raise ValueError(f"a split is one of {', '.join(SPLITS)}, got {split!r}")
+    return None if split is None else pl.col("split") == split
 
 
 def _product(row: dict[str, Any]) -> Product:

@@ -13,7 +13,9 @@ from dealwright import __version__
 from dealwright.cli.champion import checkpoints, promote, rollback
 from dealwright.cli.models import fetch_model, register
 from dealwright.cli.pipeline import check, profile, results
+from dealwright.cli.plan import plan
 from dealwright.cli.play import play
+from dealwright.cli.rollout import rollout
 from dealwright.cli.transcripts import transcripts
 from dealwright.cli.ui import ui
 from dealwright.errors import DealwrightError, one_line
@@ -22,9 +24,11 @@ EPILOG = """\b
 Examples:
   dealwright check                   what would run, and whether it can
   dealwright profile smoke           put the sizes of profiles/smoke.yaml into params.yaml
+  dealwright plan --profile paper    what training needs, before it starts
   dealwright results                 the table of the last evaluation
   dealwright transcripts --buyer trained --outcome deal
   dealwright play --against @champion
+  dealwright rollout mine --buyer cue_ladder --rounds 10
   dealwright promote @candidate      champion, if it beats the present one
 
 Exit codes: 0 done, 1 something you can mend (one line on standard error says what), 2 wrong usage, 3 the gate kept
@@ -58,7 +62,7 @@ def main() -> None:
 
 
 for command in (
-    *(check, profile, results, transcripts, play),
+    *(check, profile, plan, results, transcripts, play, rollout),
     *(register, checkpoints, promote, rollback, fetch_model, ui),
 ):
     main.add_command(command)

@@ -13,14 +13,15 @@ EVALUATION = Path("reports/evaluation.json")
 REPORT = Path("reports/index.html")
 
 
-def _profile_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def complete_profile(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a profile's name in the shell."""
     from dealwright.profiles import names
 
     return [name for name in names() if name.startswith(incomplete)]
 
 
 @click.command()
-@click.argument("name", shell_complete=_profile_names)
+@click.argument("name", shell_complete=complete_profile)
 def profile(name: str) -> None:
     """Put the sizes of a profile into params.yaml.
 

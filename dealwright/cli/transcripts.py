@@ -20,11 +20,14 @@ _INDENT = "      "
 
 
 def _path(table: str) -> Path:
-    return ROLLOUTS / f"{table}.parquet"
+    """Return a table's file, or the pattern of its files where `dealwright rollout` wrote it."""
+    folder = ROLLOUTS / table
+    return folder / "*.parquet" if folder.is_dir() else ROLLOUTS / f"{table}.parquet"
 
 
 def _names() -> list[str]:
-    return sorted(path.stem for path in ROLLOUTS.glob("*.parquet"))
+    files = {path.stem for path in ROLLOUTS.glob("*.parquet")}
+    return sorted(files | {path.parent.name for path in ROLLOUTS.glob("*/*.parquet")})
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -55,9 +58,10 @@ def transcripts(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Print games of data/rollouts/TABLE.parquet, with what each side thought and what the regulator refused.
+    """Print games of the table TABLE in data/rollouts, with what each side thought and what the regulator refused.
 
-    TABLE is evaluation unless another is named: demonstrations, reference, training or validation.
+    TABLE is evaluation unless another is named: demonstrations, reference, training, validation, or one that
+    `dealwright rollout` has played.
 
     \b
     dealwright transcripts --buyer trained --seller training

@@ -14,8 +14,7 @@ from dealwright.evaluation.compare import compare, measure
 from dealwright.evaluation.metrics import VALUES, prepare
 from dealwright.game import Scenario
 from dealwright.params import Params
-from dealwright.players import BuyerSettings, language_buyer, play_games
-from dealwright.prompts import render_buyer
+from dealwright.players import BuyerSettings, play_games, rendered_buyer
 from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.downloads import downloaded
 from dealwright.tracking.products import read_products
@@ -23,7 +22,7 @@ from dealwright.tracking.versions import read_model
 from dealwright.tracking.weights import loadable
 
 if TYPE_CHECKING:
-    from dealwright.agents import Agent
+    from dealwright.engines.transformers import TransformersEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,8 @@ def compare_versions(champion: int | None, candidate: int, params: Params) -> Co
     return contrast(games, champion, candidate, len(scenarios) - len(fair), params)
 
 
-def seat_version(folder: Path, scenarios: list[Scenario], max_turns: int, seed: int) -> "Agent":
-    """Seat the buyer whose files are in a folder, with the settings that it was trained with."""
+def load_version(folder: Path) -> tuple["TransformersEngine", BuyerSettings]:
+    """Load the buyer whose files are in a folder, with the settings that it was trained with."""
     from mlflow.models import Model
 
     from dealwright.engines.transformers import TransformersEngine
@@ -89,10 +88,8 @@ def seat_version(folder: Path, scenarios: list[Scenario], max_turns: int, seed: 
             f"{folder} does not say how its buyer was trained, as another release of dealwright may have written it; "
             "register its checkpoint again"
         ) from error
-    prompts = {scenario.id: render_buyer(scenario, settings.style, max_turns) for scenario in scenarios}
     with loadable(folder) as weights:
-        engine = TransformersEngine.from_folder(weights)
-    return language_buyer(engine, prompts, settings, seed)
+        return TransformersEngine.from_folder(weights), settings
 
 
 def contrast(games: pl.DataFrame, champion: int | None, candidate: int, left_out: int, params: Params) -> Comparison:
@@ -119,5 +116,6 @@ def _play(version: int, folder: Path, scenarios: list[Scenario], params: Params)
     options = params.select
     rounds = range(options.rounds, 2 * options.rounds)
     print(f"version {version} plays {len(scenarios) * len(rounds)} games", file=sys.stderr, flush=True)
-    buyer = seat_version(folder, scenarios, params.game.max_turns, params.train.seed)
+    engine, settings = load_version(folder)
+    buyer = rendered_buyer(engine, settings, scenarios, params.game.max_turns, params.train.seed)
     return play_games(str(version), buyer, [options.seller], scenarios, rounds, params)
