@@ -3,6 +3,7 @@
 Reads data/models/warmstart/, data/prompts.parquet and the train scenarios. Writes data/models/checkpoints/step-*/
 (weights and tokenizer, no optimizer), data/rollouts/training.parquet (every training game) and reports/training.csv.
 Works in data/work/train-<hash>/, which is no output: a killed run goes on there from its last whole checkpoint.
+`accelerate launch` runs it in several processes (docs/processes.md).
 """
 
 from pathlib import Path
@@ -20,15 +21,19 @@ def main() -> None:
     from dealwright.engines.loading import load_model
     from dealwright.players import read_prompts
     from dealwright.tracking import training_run
+    from dealwright.training.machine import weights_dtype
+    from dealwright.training.processes import join
     from dealwright.training.run import last_checkpoint, publish, train_buyer, work_folder
 
+    processes = join()
     inputs = [WARM_START, Path("data/scenarios.parquet"), Path("data/prompts.parquet")]
     work = work_folder(Path("data/work"), params, inputs)
-    model, tokenizer = load_model(WARM_START)
-    with training_run(params, work, last_checkpoint(work)) as run:
+    model, tokenizer = load_model(WARM_START, weights_dtype(params.train.lora_rank))
+    with training_run(params, work, last_checkpoint(work), processes.first) as run:
         scenarios = read_scenarios(split="train")
-        train_buyer(model, tokenizer, scenarios, read_prompts(Role.BUYER), params, work, run)
-    publish(work, tokenizer, CHECKPOINTS, Path("data/rollouts/training.parquet"), Path("reports/training.csv"))
+        train_buyer(model, tokenizer, scenarios, read_prompts(Role.BUYER), params, work, run, processes)
+    if processes.first:
+        publish(work, tokenizer, CHECKPOINTS, Path("data/rollouts/training.parquet"), Path("reports/training.csv"))
 
 
 if __name__ == "__main__":

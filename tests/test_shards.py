@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dealwright.agents import FIXED_POLICIES, ScriptedBuyer
 from dealwright.catalogue.scenarios import SCHEMA, read_scenarios
 from dealwright.cli import main
 from dealwright.cli.progress import Progress
+from dealwright.engines.spending import Usage
 from dealwright.errors import DealwrightError
 from dealwright.players import make_seller
 from dealwright.rollout import episodes_frame, rollout
@@ -258,7 +260,8 @@ def test_the_games_can_be_read_like_any_other_table(project: Path) -> None:
 def test_the_bar_tells_tokens_a_second_deals_and_dollars(project: Path) -> None:
     buyer, seller = ScriptedBuyer(FIXED_POLICIES["linear_ladder"]), make_seller("floor_only")
     episodes = rollout(read_scenarios(), [0], buyer, seller, ("b", "s"))
+    episodes[2:4] = [replace(episode, tokens=30, usage=Usage(3, 90, 30, 0.625)) for episode in episodes[2:4]]
     deals = sum(episode.outcome.stop == "deal" for episode in episodes)
-    with Progress(20, lambda: 1.25) as progress:
+    with Progress(20) as progress:
         progress.add(episodes)
-        assert progress.line(2.0) == f"0 tokens/s, deals {deals * 10}%, $1.25"
+        assert progress.line(2.0) == f"30 tokens/s, deals {deals * 10}%, $1.25"

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dealwright.game.negotiation import StopReason
@@ -17,13 +17,13 @@ class Progress:
     Games count whoever plays them; tokens, deals and dollars are those of this process.
     """
 
-    def __init__(self, games: int, spent: Callable[[], float]) -> None:
+    def __init__(self, games: int) -> None:
         from tqdm import tqdm
 
         self._bar = tqdm(total=games, unit=" games", disable=None, file=sys.stderr, dynamic_ncols=True)
-        self._spent = spent
         self._begun = time.monotonic()
         self._games = self._deals = self._tokens = 0
+        self._dollars = 0.0
 
     def __enter__(self) -> "Progress":
         return self
@@ -40,10 +40,11 @@ class Progress:
         self._games += len(episodes)
         self._deals += sum(episode.outcome.stop is StopReason.DEAL for episode in episodes)
         self._tokens += sum(episode.tokens for episode in episodes)
+        self._dollars += sum(episode.usage.dollars for episode in episodes if episode.usage is not None)
         self._bar.set_postfix_str(self.line(time.monotonic() - self._begun), refresh=False)
         self._bar.update(len(episodes))
 
     def line(self, seconds: float) -> str:
         """Return what stands behind the bar after so many seconds."""
         speed = self._tokens / seconds if seconds > 0 else 0.0
-        return f"{speed:.0f} tokens/s, deals {self._deals / self._games:.0%}, ${self._spent():.2f}"
+        return f"{speed:.0f} tokens/s, deals {self._deals / self._games:.0%}, ${self._dollars:.2f}"

@@ -88,7 +88,7 @@ def rollout(
     regulator = params.game.regulator
     names = buys.name, sells.name
     mine = 0
-    with Progress(deck.games, lambda: buys.spent() + sells.spent()) as progress:
+    with Progress(deck.games) as progress:
         for number in shards.claimed():
             progress.stand(shards.played())
             games = deck.deal(number, params.game.max_turns)

@@ -30,14 +30,13 @@ class Player:
     """Someone found by a name; `name` is the one in the tables and `source` says which weights or rules they are.
 
     `seat` puts them at a table for some scenarios, with the seed of their draws; `step` is the training step of a
-    buyer that is known by one; `spent` tells the dollars that they have cost so far.
+    buyer that is known by one.
     """
 
     name: str
     source: str
     seat: Callable[["Sequence[Scenario]", int], "Agent"]
     step: int | None = None
-    spent: Callable[[], float] = lambda: 0.0
 
 
 def complete_buyer(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -77,14 +77,14 @@ class TrainingRun:
 
 
 @contextmanager
-def training_run(params: Params, work: Path, step: int) -> Iterator[TrainingRun]:
-    """Open the MLflow run of a training and close it with how the block ended.
+def training_run(params: Params, work: Path, step: int, first: bool = True) -> Iterator[TrainingRun]:
+    """Open the MLflow run of a training and close it with how the block ended; of several processes the first does.
 
     A training that goes on from a step of its work folder goes on in its run, where that can be found. Runs that a
     killed process left open are closed first. Where MLflow cannot be reached, one warning line says so and the run
     takes metrics without keeping them. SIGTERM ends the block like Ctrl-C does, so that the run is closed.
     """
-    run = _open(params, work, step)
+    run = _open(params, work, step) if first else TrainingRun()
     with _terminable():
         try:
             yield run

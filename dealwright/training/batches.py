@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 # Tensors of a training batch whose columns belong to the prompt, and those whose columns belong to the completion.
 _PROMPT = {"prompt_ids", "prompt_mask"}
@@ -14,6 +17,23 @@ _COMPLETION = {"completion_ids", "completion_mask", "tool_mask", "old_per_token_
 def is_rows(value: Any) -> bool:
     """Say whether a value of a batch has one entry a row."""
     return isinstance(value, torch.Tensor) and value.dim() > 0
+
+
+def of_all_processes(batches: Sequence[dict[str, Any]], accelerator: "Accelerator") -> list[dict[str, Any]]:
+    """Return the micro-batches of all processes, in every process, padded alike; `row` counts through all of them."""
+    count = accelerator.num_processes
+    if count == 1:
+        return list(batches)
+    whole = _joined(batches)
+    whole["row"] += accelerator.process_index * len(whole["row"])
+    for key, value in whole.items():
+        if not is_rows(value):
+            continue
+        if value.dim() > 1:
+            whole[key] = accelerator.pad_across_processes(value, dim=1, pad_first=key in _PROMPT)
+        whole[key] = accelerator.gather(whole[key].contiguous())
+    rows = torch.arange(len(whole["row"]), device=whole["row"].device)
+    return [_taken(whole, part) for part in rows.chunk(count * len(batches))]
 
 
 def by_length(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

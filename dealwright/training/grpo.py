@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.utils import gather_object
 from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
@@ -19,11 +20,12 @@ from trl import GRPOConfig, GRPOTrainer
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.errors import DealwrightError, first_line
 from dealwright.game import Negotiation, Scenario, reward
-from dealwright.params import Params
+from dealwright.params import Params, Train
 from dealwright.players import BuyerSettings, language_buyer, make_seller
 from dealwright.rollout import Episode, finished, play
-from dealwright.training.batches import by_length, is_rows, thinned
+from dealwright.training.batches import by_length, is_rows, of_all_processes, thinned
 from dealwright.training.machine import machine_arguments
+from dealwright.training.processes import whole_model
 from dealwright.training.rows import sampled_row
 
 if TYPE_CHECKING:
@@ -89,9 +91,11 @@ class BuyerTrainer(GRPOTrainer):
 
     update_share = 1.0
     _buffered_inputs: Any
+    _scenario_ids: list[str]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        self._scenario_ids = gather_object([row["scenario"] for row in inputs])
         return batch | {"row": torch.arange(len(inputs))}  # which game a row is, through all shuffling
 
     def _prepare_inputs(self, generation_batch: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +104,10 @@ class BuyerTrainer(GRPOTrainer):
         if not fresh:
             return inputs
         draw = Random(f"{self.args.seed}/{self.state.global_step}/update")
-        self._buffered_inputs = by_length(thinned(self._buffered_inputs, self.update_share, draw))
+        everyones = of_all_processes(self._buffered_inputs, self.accelerator)
+        dealt = by_length(thinned(everyones, self.update_share, draw))
+        # Processes learn side by side from neighbours in length, so that none of them waits long.
+        self._buffered_inputs = dealt[self.accelerator.process_index :: self.accelerator.num_processes]
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
@@ -123,12 +130,16 @@ class BuyerTrainer(GRPOTrainer):
 
     @torch.no_grad()
     def _to_blame(self, model: Any, inputs: dict[str, Any]) -> str:
-        """Name the scenarios whose rows have no finite loss of their own, three at most."""
-        ids: set[str] = set()
-        for at, row in enumerate(inputs["row"].tolist()):
+        """Name the scenarios whose rows have no finite loss of their own, three at most.
+
+        Of several processes, which measure a loss together only, those of all rows.
+        """
+        rows = inputs["row"].tolist()
+        ids: set[str] = set() if self.accelerator.num_processes == 1 else {self._scenario_ids[row] for row in rows}
+        for at, row in enumerate(rows if not ids else []):
             alone = {key: value[at : at + 1] if is_rows(value) else value for key, value in inputs.items()}
             if not super()._compute_loss(model, alone).isfinite():
-                ids.add(self.environments[row].game.scenario.id)
+                ids.add(self._scenario_ids[row])
         return ", ".join(sorted(ids)[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
 
 
@@ -141,7 +152,7 @@ def make_rollout(
 ) -> Callable[[list[Any], GRPOTrainer], dict[str, Any]]:
     """Return the rollout function: it plays the trainer's tables side by side and returns their token rows.
 
-    `keep` is given the step and the episodes of every batch.
+    `keep` is given the step and the episodes of every batch, those of all processes.
     """
     regulator = params.game.regulator
     settings = BuyerSettings.exploring(params)
@@ -149,9 +160,11 @@ def make_rollout(
     def roll(_: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
         games = [table.game for table in trainer.environments]
         step = trainer.state.global_step + 1
-        engine = TransformersEngine(trainer.accelerator.unwrap_model(trainer.model), tokenizer)
-        buyer = language_buyer(engine, prompts, settings, seed=params.train.seed * 100_003 + step)
-        interventions = play(games, buyer, make_seller(params.train.seller), regulator.monotone, regulator.retries)
+        # Processes play other games of the same step, with draws of their own.
+        seed = params.train.seed * 100_003 + step + 10_000_000_019 * trainer.accelerator.process_index
+        with whole_model(trainer) as model:
+            buyer = language_buyer(TransformersEngine(model, tokenizer), prompts, settings, seed)
+            interventions = play(games, buyer, make_seller(params.train.seller), regulator.monotone, regulator.retries)
         for table in trainer.environments:
             earned = table.get_reward()
             if earned is not None and not math.isfinite(earned):
@@ -161,13 +174,11 @@ def make_rollout(
                 )
         rows = [sampled_row(buyer.spoken[game]) for game in games]
         starts = [row.mask.index(1) for row in rows]
-        keep(
-            step,
-            [
-                finished(game, (TRAINED, params.train.seller), items, step - 1, tokens=sum(row.mask))
-                for game, items, row in zip(games, interventions, rows, strict=True)
-            ],
-        )
+        episodes = [
+            finished(game, (TRAINED, params.train.seller), items, step - 1, tokens=sum(row.mask))
+            for game, items, row in zip(games, interventions, rows, strict=True)
+        ]
+        keep(step, gather_object(episodes))
         return {
             "prompt_ids": [list(row.ids[:start]) for row, start in zip(rows, starts, strict=True)],
             "completion_ids": [list(row.ids[start:]) for row, start in zip(rows, starts, strict=True)],
@@ -187,12 +198,13 @@ def make_trainer(
     params: Params,
     folder: Path,
     keep: Callable[[int, list[Episode]], None],
+    processes: int = 1,
 ) -> BuyerTrainer:
-    """Return a trainer that keeps its checkpoints in a folder."""
+    """Return a trainer that keeps its checkpoints in a folder, one of so many processes that share each step."""
     from copy import deepcopy
 
     train = params.train
-    games = train.products * train.group_size
+    games = _games_each(train, processes)
     by_id = {scenario.id: scenario for scenario in scenarios}
     order = visits(list(by_id), train.steps * train.products, train.seed)
     rows = [{"prompt": [{"role": "user", "content": id}], "scenario": id, "round": round} for id, round in order]
@@ -232,6 +244,17 @@ def make_trainer(
     trainer.update_share = train.update_share
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _games_each(train: Train, processes: int) -> int:
+    """Return how many games of a step each process plays."""
+    games, rest = divmod(train.products * train.group_size, processes)
+    if rest or (games > train.micro_batch and games % train.micro_batch):
+        raise TrainingError(
+            f"expected whole micro-batches of {train.micro_batch} for each of {processes} processes, got "
+            f"{train.products * train.group_size} games a step; change train.micro_batch or the number of processes"
+        )
+    return games
 
 
 def _lora(rank: int) -> Any:

@@ -25,6 +25,7 @@ from dealwright.game import Scenario, Zone
 from dealwright.params import Params
 from dealwright.rollout import Episode, episodes_frame
 from dealwright.training.grpo import TrainingError, make_trainer
+from dealwright.training.processes import ALONE, Processes, is_lost
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerControl, TrainerState, TrainingArguments
@@ -75,24 +76,36 @@ def train_buyer(
     params: Params,
     work: Path,
     log: StepLog,
+    processes: Processes = ALONE,
 ) -> None:
     """Train in a work folder, from its last whole checkpoint where there is one.
 
-    Raises TrainingError when the policy collapses, or a reward or a loss is no number.
+    Raises TrainingError when the policy collapses, or a reward or a loss is no number, or another process has ended.
     """
-    step = last_checkpoint(work)
-    _forget_after(work, step)
+    step = processes.agree(last_checkpoint(work))
+    if processes.first:
+        _forget_after(work, step)
     if step == params.train.steps:
         return
-    keeper = _Keeper(work, log)
-    trainer = make_trainer(model, tokenizer, scenarios, prompts, params, work, keeper.keep)
+    keeper = _Keeper(work, log, processes)
+    trainer = make_trainer(model, tokenizer, scenarios, prompts, params, work, keeper.keep, processes.count)
     trainer.add_callback(keeper)
     try:
         trainer.train(resume_from_checkpoint=str(work / f"checkpoint-{step}") if step else None)
     except TrainingError as error:
-        whole = last_checkpoint(work)
-        kept = f"the checkpoint of step {whole} is kept" if whole else "no checkpoint was written yet"
-        raise TrainingError(f"{error}; {kept}") from None
+        raise TrainingError(f"{error}; {_kept(work)}") from None
+    except (RuntimeError, SystemExit) as error:
+        if processes.count == 1 or not is_lost(error):
+            raise
+        raise TrainingError(
+            f"process {processes.index} of {processes.count} stops, because another one has ended: see what that one "
+            f"said, and start all of them again; {_kept(work)}"
+        ) from error
+
+
+def _kept(work: Path) -> str:
+    whole = last_checkpoint(work)
+    return f"the checkpoint of step {whole} is kept" if whole else "no checkpoint was written yet"
 
 
 def publish(work: Path, tokenizer: "PreTrainedTokenizerBase", checkpoints: Path, games: Path, curve: Path) -> None:
@@ -139,14 +152,16 @@ def _forget_after(work: Path, step: int) -> None:
 class _Keeper(TrainerCallback):
     """Writes each step's games and metrics, marks whole checkpoints, and stops a run that has collapsed."""
 
-    def __init__(self, work: Path, log: StepLog) -> None:
+    def __init__(self, work: Path, log: StepLog, processes: Processes) -> None:
         self.work = work
         self.log = log
+        self.processes = processes
         self.games: dict[int, pl.DataFrame] = {}
 
     def keep(self, step: int, episodes: list[Episode]) -> None:
-        """Take the episodes of a step from the rollout."""
-        self.games[step] = episodes_frame(episodes)
+        """Take the episodes of a step from the rollout; the first process alone writes them."""
+        if self.processes.first:
+            self.games[step] = episodes_frame(episodes)
 
     def on_log(
         self,
@@ -186,8 +201,10 @@ class _Keeper(TrainerCallback):
     def on_save(
         self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
     ) -> None:
-        """Mark the checkpoint just written as whole."""
-        write_text(self.work / f"checkpoint-{state.global_step}" / MARK, "")
+        """Mark the checkpoint just written as whole, once every process has written its part."""
+        self.processes.wait()
+        if self.processes.first:
+            write_text(self.work / f"checkpoint-{state.global_step}" / MARK, "")
 
     def _check(self, step: int) -> None:
         # From the files, so that a run that was killed and goes on counts the steps before too.
