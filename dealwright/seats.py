@@ -4,7 +4,7 @@ A seller is named by its engine, as in `big`, or with a persona, as in `big/begg
 What they answer is kept in a work folder until `done`, so that a run that was killed pays for no answer twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dealwright.agents import COLUMNS, FLOOR_ONLY, SELLERS, Agent, LanguageModelAgent
@@ -15,7 +15,7 @@ from dealwright.errors import DealwrightError
 from dealwright.game import Role, Scenario
 from dealwright.params import LocalEngine, Params, ServedEngine
 from dealwright.players import make_seller, read_prompts
-from dealwright.prompts import PERSONAS, opening, render_buyer
+from dealwright.prompts import PERSONAS, opening, render_buyer, render_seller
 
 WORK = Path("data/work/engines")
 PROMPTS = Path("data/prompts.parquet")
@@ -43,8 +43,12 @@ class Seats:
         engine, persona = split_seller(name, self._params)
         if engine is None:
             return make_seller(name)
-        prompts = read_prompts(Role.SELLER, persona, self._prompts)
-        return LanguageModelAgent(self._engine(engine), Role.SELLER, prompts, "", self._sampling(engine))
+        return self._seller(engine, read_prompts(Role.SELLER, persona, self._prompts))
+
+    def seller_in(self, scenarios: Sequence[Scenario], engine: str, persona: str) -> LanguageModelAgent:
+        """Seat an engine as the seller in some scenarios, with prompts rendered for them."""
+        turns = self._params.game.max_turns
+        return self._seller(engine, {one.id: render_seller(one, persona, turns) for one in scenarios})
 
     def buyer(self, name: str, scenarios: Sequence[Scenario]) -> LanguageModelAgent:
         """Seat an engine as the buyer, with the full instructions whatever the trained model reads."""
@@ -56,6 +60,9 @@ class Seats:
         """Forget the answers kept: what was made of them is written."""
         for kept in self._kept.values():
             kept.forget()
+
+    def _seller(self, engine: str, prompts: Mapping[str, str]) -> LanguageModelAgent:
+        return LanguageModelAgent(self._engine(engine), Role.SELLER, prompts, "", self._sampling(engine))
 
     def _sampling(self, name: str) -> Sampling:
         spec = self._params.engines[name]

@@ -7,6 +7,7 @@ there. So a shard costs its games once more when its process dies, and no game i
 
 import fcntl
 import json
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -129,6 +130,11 @@ class Shards:
     def write(self, shard: int, episodes: list[Episode]) -> None:
         """Put a shard's games in place."""
         write_parquet(self.path(shard), episodes_frame(episodes))
+        shutil.rmtree(self.answers(shard), ignore_errors=True)
+
+    def answers(self, shard: int) -> Path:
+        """Return the folder for the paid answers of an unfinished shard; whoever plays it after a kill uses them."""
+        return self.folder / f"answers-{shard:06d}"
 
     def figures(self) -> dict[str, Any]:
         """Return what came of all games together."""

@@ -459,7 +459,7 @@ def test_games_against_scripts_end_for_every_opponent(tables: Path) -> None:
     for name in make_scripts({}):
         game = Negotiation(scenario())
         buyer, seller = (
-            player.seat([scenario()], 0) for player in (find_buyer(name, params), find_seller(None, params))
+            player.seat([scenario()], 0, tables) for player in (find_buyer(name, params), find_seller(None, params))
         )
         play([game], buyer, seller)
         assert game.outcome is not None

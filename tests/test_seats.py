@@ -293,3 +293,30 @@ def test_an_engine_that_nobody_is_to_be_needs_no_key_and_no_folder(base_folder: 
     Path("params.yaml").write_text(yaml.safe_dump(params))
     result = CliRunner().invoke(command_line, ["check"])
     assert result.exit_code == 0, result.stderr
+
+
+def test_engines_buy_and_sell_in_a_rollout_and_nothing_is_asked_again_after_a_kill() -> None:
+    arguments = ["rollout", "mine", "--buyer", "big", "--seller", "big/begging", "--split", "test", "--shard", "2"]
+    with FaultyServer(NO) as server:
+        configure(served(server))
+        folder = Path("data/rollouts/mine")
+        kept = folder / "answers-000001/buyer"
+        assert CliRunner().invoke(command_line, arguments).exit_code == 0
+        asked = len(server.bodies)
+        games = pl.read_parquet(folder / "shard-*.parquet")
+        assert games["dollars"].sum() == pytest.approx(asked * 2e-4)
+        assert not list(folder.glob("answers-*"))
+        # A kill behind the last answer of the second file, which only its table is missing.
+        (folder / "shard-000001.parquet").unlink()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("dealwright.shards.write_parquet", full_disk)
+            assert CliRunner().invoke(command_line, arguments).exit_code == 1
+        assert kept.is_dir()
+        asked = len(server.bodies)
+        assert CliRunner().invoke(command_line, arguments).exit_code == 0
+        assert len(server.bodies) == asked
+    assert pl.read_parquet(folder / "shard-*.parquet").height == 4
+
+
+def full_disk(*_: Any) -> None:
+    raise OSError(28, "No space left on device", "shard")

@@ -2,7 +2,9 @@
 
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -54,13 +56,15 @@ def play(role: str, against: str | None, product: str | None, seed: int | None) 
     me = Role(role)
     person = Person(me, params.game.regulator.monotone)
     find = find_seller if me is Role.BUYER else find_buyer
-    other = find(against, params).seat([scenario], draws)
+    found = find(against, params)
     game = Negotiation(scenario, params.game.max_turns, draws)
     # Polars puts a handler of its own there, with which Ctrl-C would wait for the next Enter.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    person.welcome(game)
-    buyer, seller = (person, other) if me is Role.BUYER else (other, person)
-    play_games([game], buyer, seller, params.game.regulator.monotone, params.game.regulator.retries)
+    with TemporaryDirectory() as work:
+        other = found.seat([scenario], draws, Path(work))
+        person.welcome(game)
+        buyer, seller = (person, other) if me is Role.BUYER else (other, person)
+        play_games([game], buyer, seller, params.game.regulator.monotone, params.game.regulator.retries)
     show_end(game, me)
 
 

@@ -93,8 +93,9 @@ def rollout(
             progress.stand(shards.played())
             games = deck.deal(number, params.game.max_turns)
             dealt = [game.scenario for game in games]
+            work = shards.answers(number)
             bought, sold = (
-                player.seat(dealt, Random(f"{params.train.seed}/{number}/{player.name}").randrange(2**31))
+                player.seat(dealt, Random(f"{params.train.seed}/{number}/{player.name}").randrange(2**31), work)
                 for player in (buys, sells)
             )
             episodes: list[Episode] = []

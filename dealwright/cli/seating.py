@@ -1,7 +1,7 @@
 """Who buys and who sells, by the names that a person types."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 SCRIPTS = Path("reports/scripts.json")
 MODELS = ("trained", "warmstart", "base")
 BUYERS = (
-    "A script, or a buyer: trained, warmstart, base, a checkpoint's folder, a registered version as in 7 or @champion"
+    "A script, an engine of params.yaml, or a buyer: trained, warmstart, base, a checkpoint's folder, a registered "
+    "version as in 7 or @champion"
 )
 
 
@@ -29,13 +30,14 @@ BUYERS = (
 class Player:
     """Someone found by a name; `name` is the one in the tables and `source` says which weights or rules they are.
 
-    `seat` puts them at a table for some scenarios, with the seed of their draws; `step` is the training step of a
-    buyer that is known by one.
+    `seat` puts them at a table for some scenarios, with the seed of their draws and a folder in which a language model
+    of params.yaml keeps what it answers until the games are over; `step` is the training step of a buyer that is known
+    by one.
     """
 
     name: str
     source: str
-    seat: Callable[["Sequence[Scenario]", int], "Agent"]
+    seat: Callable[["Sequence[Scenario]", int, Path], "Agent"]
     step: int | None = None
 
 
@@ -56,10 +58,14 @@ def complete_seller(context: click.Context, parameter: click.Parameter, incomple
 def find_seller(name: str | None, params: "Params") -> Player:
     """Find a seller by its name, `train.seller` where none is given."""
     from dealwright.players import make_seller
+    from dealwright.seats import split_seller
 
     name = name or params.train.seller
+    engine, persona = split_seller(name, params)
+    if engine is not None:
+        return _engine(name, engine, persona, params)
     seller = make_seller(name)
-    return Player(name, name, lambda scenarios, seed: seller)
+    return Player(name, name, lambda scenarios, seed, work: seller)
 
 
 def find_buyer(name: str | None, params: "Params") -> Player:
@@ -71,7 +77,9 @@ def find_buyer(name: str | None, params: "Params") -> Player:
     scripts = make_scripts(fitted)
     if name in scripts:
         script = scripts[name]
-        return Player(name, str(fitted.get(name, name)), lambda scenarios, seed: script)
+        return Player(name, str(fitted.get(name, name)), lambda scenarios, seed, work: script)
+    if name in params.engines:
+        return _engine(name, name, None, params)
     if name.startswith("@") or name.isdecimal():
         return _registered(name, params)
     folder, step = _model_folder(name, params)
@@ -99,6 +107,21 @@ def _from_folder(name: str, folder: Path, step: int | None, params: "Params") ->
     return Player(name, source, _seats(TransformersEngine.from_folder(folder), settings, params), step)
 
 
+def _engine(name: str, engine: str, persona: str | None, params: "Params") -> Player:
+    """Find a language model that params.yaml names: a seller with a persona, or a buyer without."""
+    from dealwright.seats import Seats
+
+    def seat(scenarios: "Sequence[Scenario]", seed: int, work: Path) -> "Agent":
+        if persona is None:
+            agent = Seats(params, work / "buyer").buyer(engine, scenarios)
+        else:
+            agent = Seats(params, work / "seller").seller_in(scenarios, engine, persona)
+        agent.sampling = replace(agent.sampling, seed=seed)
+        return agent
+
+    return Player(name, params.engines[engine].model_dump_json(), seat)
+
+
 def _registered(name: str, params: "Params") -> Player:
     """Find a registered version, not held to its budget, so that it shows what it learnt."""
     from dealwright.tracking.contest import load_version
@@ -116,7 +139,7 @@ def _registered(name: str, params: "Params") -> Player:
 def _seats(engine: "Engine", settings: "BuyerSettings", params: "Params") -> Callable[..., "Agent"]:
     from dealwright.players import rendered_buyer
 
-    return lambda scenarios, seed: rendered_buyer(engine, settings, scenarios, params.game.max_turns, seed)
+    return lambda scenarios, seed, work: rendered_buyer(engine, settings, scenarios, params.game.max_turns, seed)
 
 
 def _selected() -> int:
