@@ -60,6 +60,7 @@ def test_a_price_is_written_with_two_decimals() -> None:
         ("USD 45 or US$46 or 47$", [45.0, 46.0, 47.0]),
         ("€12 and £13 and 14 euros", [12.0, 13.0, 14.0]),
         ("1,234.56 it is", [1234.56]),
+        ("12 $50.00", [12.0, 50.0]),  # the mark may belong to either
         ("$1,234 or $1234", [1234.0, 1234.0]),
         ("from 39.95 to 41.00", [39.95, 41.0]),
         ("only $.", []),
