@@ -44,7 +44,7 @@ def test_a_training_that_was_cancelled_and_one_that_was_killed_are_gone_on_with(
         assert "stages.train" in tree.values()
         cancel(first)
         wait_for(lambda: state(first).is_cancelled())
-        assert [pid for pid in tree if psutil.pid_exists(pid)] == []
+        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in tree))
         assert mlflow_states(project) == ["KILLED"]
 
         wait_for(lambda: steps(second))
