@@ -137,6 +137,7 @@ class Train(Group):
     steps: Count
     products: Count
     group_size: Annotated[int, Field(ge=2)]
+    credit: Share
     update_share: Annotated[float, Field(gt=0, le=1)]
     micro_batch: Count
     learning_rate: Annotated[float, Field(gt=0)]

@@ -91,3 +91,10 @@ def test_the_same_draw_keeps_the_same_rows_and_another_draw_others() -> None:
     first, again, other = (kept(thinned([whole], 0.25, Random(seed))) for seed in (1, 1, 2))
     assert first == again and len(first) == 16
     assert first != other
+
+
+def test_rows_whose_tokens_have_their_own_advantages_are_drawn_by_the_size_of_all_of_them() -> None:
+    rows = torch.tensor([[0.0, 0.0], [0.3, 0.4], [0.0, 0.0], [-0.5, 0.0]])
+    (found,) = thinned([{"advantages": rows, "row": torch.arange(4)}], 0.5, Random(1))
+    assert found["row"].tolist() == [1, 3]
+    assert found["advantages"].tolist() == [pytest.approx([0.15, 0.2]), pytest.approx([-0.25, 0.0])]

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 # Tensors of a training batch whose columns belong to the prompt, and those whose columns belong to the completion.
 _PROMPT = {"prompt_ids", "prompt_mask"}
-_COMPLETION = {"completion_ids", "completion_mask", "tool_mask", "old_per_token_logps", "ref_per_token_logps"}
+_COMPLETION = {
+    *("completion_ids", "completion_mask", "tool_mask", "old_per_token_logps", "ref_per_token_logps"),
+    "advantages",  # where they are those of tokens
+}
 
 
 def is_rows(value: Any) -> bool:
@@ -50,7 +53,7 @@ def by_length(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         prompt, completion = int(prompts[rows].max()), int(completions[rows].max())
         batch = _taken(whole, rows)
         batch |= {key: batch[key][:, -prompt:] for key in _PROMPT}
-        batch |= {key: batch[key][:, :completion] for key in _COMPLETION if batch.get(key) is not None}
+        batch |= {key: batch[key][:, :completion] for key in _COMPLETION if _has_columns(batch.get(key))}
         dealt.append(batch)
     return dealt
 
@@ -60,10 +63,12 @@ def thinned(batches: Sequence[dict[str, Any]], share: float, draw: Random) -> li
 
     Playing is cheaper than learning, and most games of a group end much alike. A row is kept with a probability in
     proportion to the size of its advantage, at most 1 (systematic sampling), and its advantage is divided by that
-    probability. Rows without advantage teach nothing and go first. The number of micro-batches stays.
+    probability. Rows without advantage teach nothing and go first. The number of micro-batches stays. Where tokens
+    have advantages of their own, the size of a row's is the root of their squares' sum.
     """
     whole = _joined(batches)
-    advantages = whole["advantages"].double()
+    by_token = whole["advantages"].double()
+    advantages = by_token if by_token.dim() == 1 else by_token.norm(dim=1)
     keep = max(1, round(share * len(advantages) / len(batches))) * len(batches)
     chances = inclusion(advantages.abs(), keep)
     if int((chances > 0).sum()) <= keep:
@@ -74,7 +79,8 @@ def thinned(batches: Sequence[dict[str, Any]], share: float, draw: Random) -> li
     # The loss is a mean over the rows that are left; the last factor makes it one over all that were played.
     weights = torch.where(chances[rows] > 0, 1 / chances[rows], 0.0) * (keep / len(advantages))
     kept = _taken(whole, rows)
-    kept["advantages"] = (advantages[rows] * weights).to(whole["advantages"].dtype)
+    weights = weights.reshape(-1, *[1] * (by_token.dim() - 1))
+    kept["advantages"] = (by_token[rows] * weights).to(whole["advantages"].dtype)
     return [_taken(kept, part) for part in torch.arange(keep).chunk(len(batches))]
 
 
@@ -89,6 +95,10 @@ def inclusion(sizes: torch.Tensor, keep: int) -> torch.Tensor:
         if not bool((chances > 1).any()):
             return chances
         sure = chances >= 1
+
+
+def _has_columns(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() > 1
 
 
 def _joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:

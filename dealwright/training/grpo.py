@@ -1,8 +1,9 @@
 """GRPO on whole dialogues by TRL's trainer, with a rollout of our own (arXiv 2604.09855; protocol, section 8).
 
-The advantage is the reward less its group's mean, without division by the standard deviation; the loss is `dr_grpo`,
-so that long dialogues do not weigh more; only the buyer's tokens are trained. Weights are updated once a batch of
-games, right after it was played, so the policy that played is the one that learns.
+The advantage is the reward less its group's mean, without division by the standard deviation, or with `train.credit`
+below 1 that of each message (see credit.py); the loss is `dr_grpo`, so that long dialogues do not weigh more; only the
+buyer's tokens are trained. Weights are updated once a batch of games, right after it was played, so the policy that
+played is the one that learns.
 """
 
 import math
@@ -24,6 +25,7 @@ from dealwright.params import Params, Train
 from dealwright.players import BuyerSettings, language_buyer, make_seller
 from dealwright.rollout import Episode, finished, play
 from dealwright.training.batches import by_length, is_rows, of_all_processes, thinned
+from dealwright.training.credit import before_each_message, by_token, message_advantages
 from dealwright.training.machine import machine_arguments
 from dealwright.training.processes import whole_model
 from dealwright.training.rows import sampled_row
@@ -90,12 +92,19 @@ class BuyerTrainer(GRPOTrainer):
     """
 
     update_share = 1.0
+    credit = 1.0
     _buffered_inputs: Any
     _scenario_ids: list[str]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         self._scenario_ids = gather_object([row["scenario"] for row in inputs])
+        if self.credit < 1:
+            tables = gather_object([before_each_message(table.game) for table in self.environments])
+            rewards = gather_object([table.get_reward() for table in self.environments])
+            advantages = message_advantages(tables, rewards, self.num_generations, self.credit)
+            first = self.accelerator.process_index * len(inputs)
+            batch["advantages"] = by_token(advantages[first : first + len(inputs)], batch["tool_mask"])
         return batch | {"row": torch.arange(len(inputs))}  # which game a row is, through all shuffling
 
     def _prepare_inputs(self, generation_batch: dict[str, Any]) -> dict[str, Any]:
@@ -242,6 +251,7 @@ def make_trainer(
         ),
     )
     trainer.update_share = train.update_share
+    trainer.credit = train.credit
     trainer.remove_callback(PrinterCallback)
     return trainer
 
