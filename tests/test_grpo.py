@@ -14,6 +14,7 @@ from dealwright.game import Outcome, Scenario, StopReason
 from dealwright.rollout import Episode
 from dealwright.training import grpo
 from dealwright.training.batches import by_length
+from dealwright.training.credit import by_token, message_advantages
 from dealwright.training.grpo import BuyerTrainer, Table, TrainingError, make_trainer, visits
 from tests.tiny import (
     ScriptedEngine,
@@ -129,6 +130,17 @@ def test_the_advantage_is_the_reward_less_its_group_s_mean(lab: Make) -> None:
         mean = sum(rewards[first : first + 4]) / 4
         for game in range(first, first + 4):
             assert advantages[game].item() == pytest.approx(rewards[game] - mean, abs=1e-6)
+
+
+def test_with_credit_below_one_the_buyer_s_tokens_have_their_message_s_advantage(lab: Make) -> None:
+    there = lab(credit=0.5)
+    there.train()
+    rewards = [table.get_reward() for table in there.trainer.environments]
+    expected = message_advantages([table.game for table in there.trainer.environments], rewards, 4, 0.5)
+    masks = there.rows("tool_mask")
+    for game, advantages in there.rows("advantages").items():
+        assert advantages.tolist() == pytest.approx(by_token([expected[game]], masks[game][None])[0].tolist())
+    assert max(len(set(messages)) for messages in expected) > 3
 
 
 def test_a_group_meets_the_same_seller_in_the_same_round_and_groups_differ(lab: Make) -> None:
