@@ -14,7 +14,7 @@ from dealwright.game import Outcome, Scenario, StopReason
 from dealwright.rollout import Episode
 from dealwright.training import grpo
 from dealwright.training.batches import by_length
-from dealwright.training.credit import by_token, message_advantages
+from dealwright.training.credit import before_each_message, by_token, message_advantages
 from dealwright.training.grpo import BuyerTrainer, Table, TrainingError, make_trainer, visits
 from tests.tiny import (
     ScriptedEngine,
@@ -136,7 +136,8 @@ def test_with_credit_below_one_the_buyer_s_tokens_have_their_message_s_advantage
     there = lab(credit=0.5)
     there.train()
     rewards = [table.get_reward() for table in there.trainer.environments]
-    expected = message_advantages([table.game for table in there.trainer.environments], rewards, 4, 0.5)
+    tables = [before_each_message(table.game) for table in there.trainer.environments]
+    expected = message_advantages(tables, rewards, 4, 0.5)
     masks = there.rows("tool_mask")
     for game, advantages in there.rows("advantages").items():
         assert advantages.tolist() == pytest.approx(by_token([expected[game]], masks[game][None])[0].tolist())

@@ -51,8 +51,8 @@ def message_advantages(
 ) -> list[list[float]]:
     """Return the advantage of each of the buyer's messages in finished games, which stand group by group.
 
-    `tables` holds what stood before each of a game's messages.
-    `credit` in [0, 1] is the share of the change after the next message, its square that of the one after, and so on.
+    `tables` holds what stood before each of a game's messages; `credit` in [0, 1] is the share of the change after the
+    next message, its square that of the one after, and so on.
     A game without a reward has zeros, and no part in what tables are worth.
     """
     earned = np.array([np.nan if value is None else value for value in rewards], dtype=np.float64)
