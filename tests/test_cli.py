@@ -158,13 +158,13 @@ def test_check_names_the_profile_and_what_differs_from_the_committed_parameters(
     run("profile", "smoke")
     lines = run("check").stdout.splitlines()
     assert lines[:2] == ["profile: smoke", "params.yaml differs from the committed one:"]
-    assert "  train.steps: 45 -> 2" in lines
+    assert "  train.steps: 24 -> 2" in lines
     params = project / "params.yaml"
     params.write_text(params.read_text().replace("steps: 2  ", "steps: 3  "))
     assert "profile: smoke, with warmstart.steps: 2 -> 3, train.steps: 2 -> 3" in run("check").stdout
     looked = json.loads(run("check", "--json").stdout)
     assert looked["profile"] == "smoke"
-    assert {"name": "train.steps", "old": 45, "new": 3} in looked["edits"]
+    assert {"name": "train.steps", "old": 24, "new": 3} in looked["edits"]
 
 
 def test_check_works_without_git(project: Path) -> None:
@@ -198,7 +198,7 @@ def test_check_refuses_a_catalogue_that_validate_would_refuse(project: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("  steps: 45 ", "  stepz: 45 ", "train.stepz: Extra inputs are not permitted, got 45"),
+        ("  steps: 24 ", "  stepz: 24 ", "train.stepz: Extra inputs are not permitted, got 24"),
         ("path: data/catalogue ", "path: data/nowhere ", "found nothing at data/nowhere"),
         ("columns: {} ", "columns: {title: name} ", "no column 'name' for title"),
         ("base: data/base ", "base: data/other ", "found no config.json in data/other"),
