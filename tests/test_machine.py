@@ -16,6 +16,7 @@ def test_a_gpu_is_used_where_there_is_one(on_gpu: bool, monkeypatch: pytest.Monk
         "bf16": on_gpu,
         "use_cpu": not on_gpu,
         "activation_checkpointing": on_gpu,
+        "ddp_find_unused_parameters": False,
         "dataloader_pin_memory": on_gpu,
         "report_to": "none",
         "disable_tqdm": True,
