@@ -98,12 +98,12 @@ def test_lines_come_while_the_command_runs_and_its_whole_tree_ends_with_it(tmp_p
     def stop(line: str) -> None:
         raise Stop(line)
 
-    child = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     started = time.monotonic()
     with pytest.raises(Stop) as stopped:
         run_command([sys.executable, "-c", parent], stop)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 300
     with pytest.raises(ProcessLookupError):
         os.kill(int(str(stopped.value)), 0)
 

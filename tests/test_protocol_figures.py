@@ -4,7 +4,6 @@ The two adaptive ladders were fitted by `fit_ladder` on 500 of the products agai
 iterations, from the plain ladder of the table; the others stand in the table itself.
 """
 
-import time
 from dataclasses import replace
 from statistics import fmean
 
@@ -14,7 +13,6 @@ from dealwright.agents import (
     COLUMNS,
     FIXED_POLICIES,
     Agent,
-    ConcessionSeller,
     FloorOnlySeller,
     Ladder,
     Oracle,
@@ -27,7 +25,6 @@ from dealwright.agents.buyers import TakeItOrLeaveIt, linear
 from dealwright.game import Outcome, StopReason, reward
 from dealwright.rollout import rollout
 from tests.amazon import amazon_scenarios
-from tests.games import some_scenarios
 
 SIX_STEPS = ScriptedBuyer(Ladder((0.44, 0.63, 0.75, 0.84, 0.90, 0.95)))
 
@@ -128,11 +125,3 @@ def test_the_final_reservation_price_is_above_what_any_script_reaches() -> None:
         return fmean(rewards)
 
     assert [bound(column) for column in COLUMNS] == pytest.approx([0.86, 0.58, 0.86, 0.76, 0.56], abs=0.04)
-
-
-def test_a_thousand_scripted_games_take_under_two_seconds_of_the_processor() -> None:
-    buyer, seller = ScriptedBuyer(CUES), ConcessionSeller("training")
-    began = time.process_time()
-    episodes = rollout(some_scenarios(500), [0, 1], buyer, seller, ("adaptive_cue", "training"))
-    assert time.process_time() - began < 2.0
-    assert len(episodes) == 1000

@@ -307,7 +307,7 @@ def test_an_unreachable_server_costs_one_warning_and_no_training(
     started = time.monotonic()
     with training_run(params, WORK, 0) as run:
         run.log_step(1, {"reward": 0.1})
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60  # with MLflow's own retries it would be minutes
     warnings = capsys.readouterr().err.splitlines()
     (warning,) = [line for line in warnings if line.startswith("warning: ")]
     assert warning.startswith("warning: cannot use MLflow at http://127.0.0.1:9: ")
