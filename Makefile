@@ -65,7 +65,7 @@ soak: $(INSTALLED)  ## kill every stage at random moments and run it again; reru
 # RUNS=1000 make fuzz: so many inputs rather than a million.
 fuzz: tools  ## make up texts and games that the parser and the regulator must stand (minutes)
 	mkdir -p .hypothesis/fuzz && cd .hypothesis/fuzz && \
-		PYTHONPATH=$(CURDIR) $(TOOLS)/python -m tests.fuzz -runs=$(or $(RUNS),1000000) -max_len=1024 -len_control=0
+		PYTHONPATH=$(CURDIR) $(TOOLS)/python -m tests.fuzz -runs=$(or $(RUNS),1000000)
 
 mutants: tools  ## break the rules of the game in hundreds of ways and count which the tests find (docs/testing.md)
 	$(TOOLS)/mutmut run && $(TOOLS)/mutmut results

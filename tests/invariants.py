@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
@@ -44,9 +45,14 @@ def check_text(text: str, role: Role) -> None:
 
 
 def check_game(
-    scenario: Scenario, moves: Iterable[Move], max_turns: int = 6, regulated: bool = True, monotone: bool = True
+    scenario: Scenario,
+    moves: Iterable[Move],
+    max_turns: int = 6,
+    regulated: bool = True,
+    monotone: bool = True,
+    reached: Counter[str] | None = None,
 ) -> Negotiation:
-    """Play a game from the first move on, check every step, and return the game."""
+    """Play a game from the first move on, check every step, and return the game; count what was refused."""
     game, regulator = Negotiation(scenario, max_turns), Regulator(scenario, monotone)
     for move in moves:
         if game.outcome is not None:
@@ -54,7 +60,7 @@ def check_game(
         role = game.to_move
         text = _in_words(game, move)
         if role is Role.SELLER and regulated:
-            text = _ruled(game, regulator, text)
+            text = _ruled(game, regulator, text, Counter() if reached is None else reached)
         standing = game.standing_offer(role.other)
         outcome = game.play(role, text)
         assert outcome == game.outcome
@@ -112,7 +118,7 @@ def _in_words(game: Negotiation, move: Move) -> str:
     return say(f"[DEAL] {format_price(offer + move / 100)}")
 
 
-def _ruled(game: Negotiation, regulator: Regulator, text: str) -> str:
+def _ruled(game: Negotiation, regulator: Regulator, text: str, reached: Counter[str]) -> str:
     """Let the regulator rule; what it puts in place of a message concedes nothing."""
     ruling = regulator.rule(game, text)
     message = parse_message(ruling.text, Role.SELLER)
@@ -120,6 +126,7 @@ def _ruled(game: Negotiation, regulator: Regulator, text: str) -> str:
     if ruling.violation is None:
         assert ruling.text == text
         return text
+    reached[f"refused: {ruling.violation}"] += 1
     ask = game.standing_offer(Role.SELLER)
     assert message.action.kind is ActionKind.SELL and message.action.price is not None
     assert message.action.price >= (game.scenario.list_price if ask is None else ask)
