@@ -1,5 +1,6 @@
 """Servers for tests on ports of loopback that are free."""
 
+import itertools
 import os
 import signal
 import socket
@@ -47,7 +48,8 @@ def user_interfaces(project: Path, home: Path) -> Iterator[Pages]:
     )
     assert process.stdout is not None
     try:
-        said = tuple(process.stdout.readline() for _ in range(5))
+        lines = (line for line in process.stdout if "has not answered yet" not in line)
+        said = tuple(itertools.islice(lines, 5))
         prefect, mlflow, reports = (f"http://127.0.0.1:{port}" for port in ports)
         yield Pages(prefect, mlflow, reports, process, said)
     finally:

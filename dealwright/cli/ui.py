@@ -1,6 +1,7 @@
 """`dealwright ui`: the Prefect server, the MLflow UI and the reports, side by side on this machine alone."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,8 @@ PREFECT_PORT = 4200
 START_SECONDS = 600
 TELL_SECONDS = 30
 LOGS = Path("data/work/ui")
+# The last line of a traceback; what follows it tells only that the server gave up.
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,8 @@ def _check_alive(servers: Sequence[Server]) -> None:
 
 
 def _told(log: Path) -> str:
-    """Return what a server said of its failure: the last line about an error, or its last line."""
+    """Return what a server said of its failure: the last exception, else the last word of an error, else its last."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower()] or lines or ["nothing"]
+    exceptions = [line for line in lines if _EXCEPTION.match(line)]
+    telling = exceptions or [line for line in lines if "error" in line.lower()] or lines or ["nothing"]
     return f"it said: {telling[-1]}; see {log}"
