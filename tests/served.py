@@ -65,6 +65,16 @@ def state(run: Any) -> Any:
         return client.read_flow_run(run).state
 
 
+def scheduled(deployment: str) -> list[Any]:
+    """Return the runs that a deployment's schedule has made, those that wait for their time among them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
+
+    with get_client(sync_client=True) as client:
+        wanted = DeploymentFilter(id=DeploymentFilterId(any_=[client.read_deployment_by_name(deployment).id]))
+        return [run for run in client.read_flow_runs(deployment_filter=wanted) if run.auto_scheduled]
+
+
 def cancel(run: Any) -> None:
     """Do what the button in Prefect's pages does."""
     from prefect.client.orchestration import get_client

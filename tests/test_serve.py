@@ -11,7 +11,9 @@ import yaml
 import flows  # noqa: F401  (before Prefect, which reads its settings when it is imported)
 from dealwright.errors import DealwrightError
 from dealwright.params import load_params
-from tests.served import Service, cancel, lines, mlflow_states, served, start, state
+from dealwright.profiles import set_params
+from tests.served import Service, cancel, lines, mlflow_states, scheduled, served, start, state
+from tests.servers import user_interfaces
 from tests.standin import PATIENCE, ROOT, make_project, wait_for
 
 
@@ -78,6 +80,21 @@ def test_stopping_the_service_cancels_the_run_that_is_going_on(project: Path, se
     assert not psutil.pid_exists(training)
     assert state(run).is_cancelled()
     assert mlflow_states(project) == ["KILLED"]
+
+
+@pytest.mark.slow
+def test_the_schedule_starts_retrain_by_itself(project: Path, tmp_path: Path) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    set_params({"retrain.cron": "* * * * *", "retrain.minimum_gain": 0.25}, project / "params.yaml", "the test")
+    with (
+        user_interfaces(project, tmp_path / "prefect") as pages,
+        temporary_settings({PREFECT_API_URL: f"{pages.prefect}/api"}),
+        served(project),
+    ):
+        run = wait_for(lambda: next((run for run in scheduled("retrain/retrain") if run.start_time), None))
+        assert run.parameters == {"minimum_gain": 0.25}
+        wait_for(lambda: "step 2" in lines(run.id))
 
 
 def test_serving_without_a_prefect_server_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
