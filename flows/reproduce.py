@@ -12,10 +12,12 @@ from prefect.cache_policies import NO_CACHE
 
 from dealwright.checks import check
 from dealwright.cli.pipeline import REPORT, read_evaluation
+from dealwright.errors import run_stage
 from dealwright.files import read_json
 from dealwright.params import load_params
 from dealwright.report.table import results_markdown, results_table
 from dealwright.tracking.provenance import PROVENANCE
+from flows.server import require_server
 from flows.stages import reproduce_stages, run_command
 
 
@@ -60,7 +62,13 @@ def reproduce_folder() -> dict[str, Any]:
     return provenance
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the flow here and now, and end with status 1 where it does not complete."""
+    require_server()
     state = reproduce(return_state=True)
     print(f"{state.name}: {state.message or 'the pipeline is up to date'}")
     sys.exit(0 if state.is_completed() else 1)
+
+
+if __name__ == "__main__":
+    run_stage(main)

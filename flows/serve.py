@@ -64,6 +64,7 @@ def await_server(address: str) -> None:
     """Wait for a Prefect server; without one Prefect would start its own, which nobody sees."""
     deadline = time.monotonic() + START_SECONDS
     print(f"serving one run at a time for the Prefect server at {address}", flush=True)
+    told = False
     while True:
         try:
             with urllib.request.urlopen(f"{address}/health", timeout=10):
@@ -74,6 +75,9 @@ def await_server(address: str) -> None:
                     f"no Prefect server answers at {address} ({error}); start one with `make ui`, or name another in "
                     "PREFECT_API_URL"
                 ) from error
+            if not told:
+                print(f"  no answer yet ({error}); `make ui` starts one", flush=True)
+                told = True
             time.sleep(1)
 
 

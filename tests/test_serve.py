@@ -1,8 +1,10 @@
 """The served deployments: one run at a time, its lines as they come, and what a cancelled or killed one leaves."""
 
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -103,6 +105,26 @@ def test_serving_without_a_prefect_server_says_how_to_start_one(monkeypatch: pyt
     monkeypatch.setattr(serve, "START_SECONDS", 0)
     with pytest.raises(DealwrightError, match=r"no Prefect server answers at http://127\.0\.0\.1:9/api .*`make ui`"):
         serve.await_server("http://127.0.0.1:9/api")
+
+
+def test_serving_says_once_that_the_server_does_not_answer_yet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from flows import serve
+
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("flows.serve.time", SimpleNamespace(monotonic=time.monotonic, sleep=pause))
+    with pytest.raises(KeyboardInterrupt):
+        serve.await_server("http://127.0.0.1:9/api")
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "serving one run at a time for the Prefect server at http://127.0.0.1:9/api"
+    assert "no answer yet (" in second and second.endswith("; `make ui` starts one")
 
 
 def test_the_deployments_for_workers_are_those_that_are_served() -> None:
