@@ -142,6 +142,7 @@ class Train(Group):
     micro_batch: Count
     learning_rate: Annotated[float, Field(gt=0)]
     schedule: Literal["constant", "linear", "cosine"]
+    hold: Annotated[float, Field(ge=0)]
     kl: Annotated[float, Field(ge=0)]
     entropy: Annotated[float, Field(ge=0)]
     temperature: Annotated[float, Field(gt=0)]

@@ -194,14 +194,18 @@ class _Run:
             if train.lora_rank
             else (4 * parameters, "4 x parameters")
         )
-        reference = 4 * parameters if train.kl and not train.lora_rank else 0
+        reference = 4 * parameters if (train.kl or train.hold) and not train.lora_rank else 0
         games, tokens = math.ceil(self.games / count), self.game_tokens(1)
         rows = min(train.micro_batch, games)
         return (
             Figure("weights", weights / count, f"{kept} / GPUs"),
             Figure("gradients", 4 * trained / count, "4 x trained / GPUs"),
             Figure("optimizer", 8 * trained / count, "8 x trained / GPUs: Adam's two moments"),
-            Figure("reference", reference / count, "4 x parameters / GPUs where train.kl is above 0, without LoRA"),
+            Figure(
+                "reference",
+                reference / count,
+                "4 x parameters / GPUs where train.kl or train.hold is above 0, without LoRA",
+            ),
             Figure(
                 "playing copy",
                 2 * parameters if count > 1 else 0,
@@ -229,7 +233,7 @@ class _Run:
     def hours(self, gpu: Gpu, count: int) -> tuple[Figure, ...]:
         """Return the hours that so many GPUs of a kind take for playing and for learning."""
         shape, train = self.shape, self.params.train
-        passes = (6 if train.lora_rank else 8) + (2 if train.kl else 0)
+        passes = (6 if train.lora_rank else 8) + (2 if train.kl or train.hold else 0)
         sampled = self.params.game.max_turns * train.message_tokens  # games side by side wait for the longest message
         arithmetic, bandwidth = count * gpu.flops * LEARNING_SHARE, gpu.bandwidth * READING_SHARE
         cache = math.ceil(self.games / count) * self.game_tokens(MESSAGE_SHARE) / 2 * self._entry

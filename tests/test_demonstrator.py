@@ -91,11 +91,34 @@ def test_a_later_thought_writes_down_ask_and_budget_and_compares_them() -> None:
     assert "under" in thought(under) and "over" not in thought(under)
 
 
-def test_the_second_thought_says_what_the_seller_hinted_at_and_no_other_does() -> None:
+def test_a_later_offer_is_written_as_a_raise_of_the_last_one() -> None:
+    assert thought(one(STEADY)).endswith("bid 75%.")
+    assert thought(one(STEADY, say("[BUY] $60"), say("[SELL] $96"))).endswith("bid 75+7=82%.")
+    assert thought(one(STEADY, say("[REJECT]"), say("[SELL] $96"))).endswith("bid 82%.")
+
+
+def test_it_never_goes_below_its_last_offer() -> None:
+    text = one(STEADY, say("[BUY] $76"), say("[SELL] $96"))
+    assert thought(text).endswith("bid 95+0=95%.")
+    assert text.endswith("Action: [BUY] $76")
+
+
+@pytest.mark.parametrize(("percent", "budget"), [(63, 100.03), (57, 176.99), (71, 1411.2), (95, 3.19), (50, 999.99)])
+def test_the_share_that_an_offer_was_meant_to_be_is_told_from_the_rounded_offer(percent: int, budget: float) -> None:
+    game = Negotiation(replace(a_scenario(), budget=budget))
+    for text in (say(f"[BUY] ${plain(offer_at(percent, budget))}"), say(f"[SELL] ${budget + 50:.2f}")):
+        game.play(game.to_move, text)
+    assert f"bid {percent}+" in Demonstrator(replace(STEADY, first_offer=(0.3, 0.3))).respond([game])[0]
+
+
+def test_from_the_second_on_a_thought_says_which_hints_are_left_to_take_up() -> None:
     hinting = [say("[BUY] $60"), say("[SELL] $96", "My shelf is full. People do compare.")]
     assert thought(one(STEADY, *hinting)).startswith("turn 2. hears shelf rival.")
-    assert thought(one(STEADY, say("[BUY] $60"), say("[SELL] $96", "No."))).startswith("turn 2. hears nothing.")
-    assert "hears" not in one(STEADY) + one(STEADY, *hinting, *hinting)
+    taken = [*hinting, say("[BUY] $60", "It is still unsold."), say("[SELL] $96", "Fair point.")]
+    assert thought(one(STEADY, *taken)).startswith("turn 3. hears rival.")
+    both = [*taken, say("[BUY] $60", "Another shop asks less."), say("[SELL] $96", "Fair point.")]
+    assert thought(one(STEADY, *both)).startswith("turn 4. hears nothing.")
+    assert "hears" not in one(STEADY)
 
 
 def test_each_thought_begins_with_the_turn() -> None:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from dealwright.game import Outcome, Scenario, StopReason
 from dealwright.rollout import Episode
-from dealwright.training import grpo
+from dealwright.training import grpo, holding
 from dealwright.training.batches import by_length
 from dealwright.training.credit import before_each_message, by_token, message_advantages
 from dealwright.training.grpo import BuyerTrainer, Table, TrainingError, make_trainer, visits
@@ -144,6 +144,50 @@ def test_with_credit_below_one_the_buyer_s_tokens_have_their_message_s_advantage
     assert max(len(set(messages)) for messages in expected) > 3
 
 
+@pytest.mark.parametrize("rank", [0, 2])
+def test_tokens_that_the_warm_start_is_sure_of_are_pulled_towards_it_whatever_the_reward(
+    lab: Make, model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
+    monkeypatch.setattr(holding, "SURE", 100.0)
+    there = lab(hold=0.5, lora_rank=rank, learning_rate=1e-9)
+    there.train()
+    for batch in there.batches:
+        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
+        mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+        with torch.no_grad():
+            logits = there.trainer.model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+        logprobs = logits.log_softmax(-1).gather(2, ids[:, 1:, None])[..., 0]
+        own = (batch["completion_mask"] * batch["tool_mask"]).bool()
+        # The scripted engine says that it was certain of each token: a log-probability of 0.
+        expected = 0.5 * logprobs[:, -own.shape[1] :].clamp(-5, 5)
+        assert torch.allclose(batch["advantages"][own], expected[own], atol=1e-4)
+
+
+def test_the_reward_is_left_to_the_tokens_that_the_warm_start_is_unsure_of(
+    lab: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "SURE", 0.0)
+    there = lab(hold=0.5)
+    there.train()
+    rewards = [table.get_reward() for table in there.trainer.environments]
+    assert len(set(rewards)) > 3
+    for game, advantages in there.rows("advantages").items():
+        first = game // 4 * 4
+        assert advantages.tolist() == pytest.approx(
+            [rewards[game] - sum(rewards[first : first + 4]) / 4] * len(advantages)
+        )
+
+
+def test_what_training_is_held_to_stays_the_warm_start(lab: Make, model: PreTrainedModel) -> None:
+    before = weights(model)
+    there = lab(hold=0.5, learning_rate=0.1, steps=2)
+    there.train()
+    reference = there.trainer.reference
+    assert reference is not None
+    for name, weight in reference.named_parameters():
+        assert torch.equal(weight, before[name]) and not torch.equal(weight, model.get_parameter(name)), name
+
+
 def test_a_group_meets_the_same_seller_in_the_same_round_and_groups_differ(lab: Make) -> None:
     there = lab(steps=3)
     there.train()
@@ -271,7 +315,7 @@ def test_dealing_rows_out_by_length_changes_neither_loss_nor_gradient(lab: Make)
     plain, sorted_out = gradients(there.trainer, halves), gradients(there.trainer, dealt)
     size = max(gradient.abs().max() for gradient in plain.values())
     for name, gradient in plain.items():
-        assert (gradient - sorted_out[name]).abs().max() < 1e-5 * size, name
+        assert (gradient - sorted_out[name]).abs().max() < 1e-4 * size, name
     # Every row's own loss stays.
     for batch in dealt:
         for at, game in enumerate(batch["row"].tolist()):

@@ -117,8 +117,8 @@ def tiny_params(**groups: dict[str, Any]) -> Params:
         "warmstart": {"steps": 2, "batch_size": 4},
         "train": {
             **{"steps": 4, "products": 2, "group_size": 4, "micro_batch": 4, "checkpoint_steps": 2, "seed": 0},
-            **{"schedule": "linear", "temperature": 1.0, "message_tokens": 96, "kl": 0.0, "lora_rank": 0},
-            **{"credit": 1.0, "update_share": 1.0, "entropy": 0.0},
+            **{"schedule": "linear", "temperature": 1.0, "message_tokens": 96, "kl": 0.0, "hold": 0.0},
+            **{"credit": 1.0, "update_share": 1.0, "entropy": 0.0, "lora_rank": 0},
         },
     }
     params = load_params(Path(__file__).parents[1] / "params.yaml").model_dump(by_alias=True)

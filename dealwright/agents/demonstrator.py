@@ -1,10 +1,11 @@
 """The naive demonstrator: bargains like an untrained person, so that a tiny model learns the format and the numbers.
 
-Its Thought reads, reckons and plans - the turn, which kinds of argument the seller hinted at, whether the ask is above
-the budget, which kind it will bring up, what share of the budget it will offer - but its moves use little of that: it
-opens anywhere, climbs by any step, argues now and then, often about what it heard and often about anything, and takes
-most asks that it can afford. To act on what it reads, and to find out which steps pay, is left to training; so its
-manner differs from game to game as widely as what training may have to find.
+Its Thought reads, reckons and plans - the turn, which kinds of argument the seller hinted at that it has not brought
+up yet, whether the ask is above the budget, which kind it will bring up, by what share of the budget it will raise its
+last offer - but its moves use little of that: it opens anywhere, climbs by any step, argues now and then, often about
+what it heard and often about anything, and takes most asks that it can afford. To act on what it reads, and to find
+out which steps pay, is left to training; so its manner differs from game to game as widely as what training may have
+to find.
 """
 
 import math
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from dealwright.agents.arguments import SENTENCES, Argument
+from dealwright.agents.arguments import SENTENCES, Argument, detect_argument
 from dealwright.agents.buyers import observe
 from dealwright.game import Negotiation, Role, format_price, round_down
 
@@ -35,8 +36,8 @@ class Habits:
     """The ranges that a demonstrator's manner is drawn from, once a game; offers and steps are shares of the budget.
 
     It argues from the turn `first_argument` on; `echo_rate` is the share of its arguments that take up what the seller
-    hinted at, and the others are of any kind. With `last_push` its last offer is any from where its climb has come to
-    up to `highest_percent`.
+    hinted at, where some of that is left, and the others are of any kind. With `last_push` its last offer is any from
+    where its climb has come to up to `highest_percent`.
     """
 
     first_offer: tuple[float, float] = (0.62, 0.97)
@@ -81,10 +82,11 @@ class Demonstrator:
             highest = self.habits.highest_percent / 100
             push = Random(f"{scenario.seed}/{game.round}/{turn}/push")
             share = push.uniform(min(share, highest), highest)
-        percent = min(self.habits.highest_percent, round(100 * share))
+        last = _last_percent(game)
+        percent = max(last or 0, min(self.habits.highest_percent, round(100 * share)))
         draw = Random(f"{scenario.seed}/{game.round}/{turn}/demonstrator")
         argues, echoes, accepts, rejects, quits = (draw.random() for _ in range(5))
-        cues = observe(game).cues
+        cues = _left(game)
         thought = [f"turn {turn}.", *_cue_note(turn, cues), _reckoning(game)]
         ask = game.standing_offer(Role.SELLER)
         affordable = ask is not None and percentage(ask, scenario.budget) <= AFFORDABLE_PERCENT
@@ -100,7 +102,7 @@ class Demonstrator:
             talk = draw.choice(SENTENCES[argument])
         if turn > 1 and rejects < self.habits.reject_rate:
             return _text([*thought, "wait."], talk, "[REJECT]")
-        return _text([*thought, f"bid {percent}%."], talk, f"[BUY] ${plain(offer)}")
+        return _text([*thought, bid(percent, last)], talk, f"[BUY] ${plain(offer)}")
 
 
 def offer_at(percent: int, budget: float) -> float:
@@ -108,6 +110,11 @@ def offer_at(percent: int, budget: float) -> float:
     exact = percent / 100 * budget
     unit = 10.0 ** (math.floor(math.log10(exact)) - 2)
     return max(0.01, round_down(math.floor(exact / unit + 1e-9) * unit))
+
+
+def bid(percent: int, last: int | None) -> str:
+    """Write the share of the budget that is offered, as a raise of the last one where there is one."""
+    return f"bid {percent}%." if last is None else f"bid {last}+{percent - last}={percent}%."
 
 
 def short(amount: float) -> str:
@@ -131,8 +138,21 @@ def is_under(ask: float, budget: float) -> bool:
     return float(short(ask)) < float(short(budget))
 
 
+def _last_percent(game: Negotiation) -> int | None:
+    """Return what share of the budget the last offer was meant to be, which `offer_at` has rounded down."""
+    offer = game.standing_offer(Role.BUYER)
+    return None if offer is None else math.ceil(100 * offer / game.scenario.budget - 1e-6)
+
+
+def _left(game: Negotiation) -> list[Argument]:
+    """Return the kinds that the seller hinted at and that have not been brought up yet."""
+    own = [entry.message.talk for entry in game.transcript if entry.role is Role.BUYER and entry.message is not None]
+    said = set(map(detect_argument, own))
+    return [cue for cue in observe(game).cues if cue not in said]
+
+
 def _cue_note(turn: int, cues: Sequence[Argument]) -> list[str]:
-    if turn != 2:
+    if turn == 1:
         return []
     return [f"hears {' '.join(WORDS[cue] for cue in cues)}."] if cues else ["hears nothing."]
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _PROMPT = {"prompt_ids", "prompt_mask"}
 _COMPLETION = {
     *("completion_ids", "completion_mask", "tool_mask", "old_per_token_logps", "ref_per_token_logps"),
+    "sampled_logprobs",
     "advantages",  # where they are those of tokens
 }
 

@@ -8,6 +8,7 @@ played is the one that learns.
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,10 @@ from dealwright.players import BuyerSettings, language_buyer, make_seller
 from dealwright.rollout import Episode, finished, play
 from dealwright.training.batches import by_length, is_rows, of_all_processes, thinned
 from dealwright.training.credit import before_each_message, by_token, message_advantages
+from dealwright.training.holding import at_own_tokens, held
 from dealwright.training.machine import machine_arguments
 from dealwright.training.processes import whole_model
-from dealwright.training.rows import sampled_row
+from dealwright.training.rows import sampled_logprobs, sampled_row
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -93,6 +95,9 @@ class BuyerTrainer(GRPOTrainer):
 
     update_share = 1.0
     credit = 1.0
+    hold = 0.0
+    reference: "PreTrainedModel | None" = None  # the warm start, where its own model cannot be it
+    sampled: list[list[float]]  # the log-probabilities of the own tokens of each row of the last rollout
     _buffered_inputs: Any
     _scenario_ids: list[str]
 
@@ -105,6 +110,9 @@ class BuyerTrainer(GRPOTrainer):
             advantages = message_advantages(tables, rewards, self.num_generations, self.credit)
             first = self.accelerator.process_index * len(inputs)
             batch["advantages"] = by_token(advantages[first : first + len(inputs)], batch["tool_mask"])
+        if self.hold:
+            own = batch["tool_mask"] * batch["completion_mask"]  # TRL pads with ones
+            batch["sampled_logprobs"] = at_own_tokens(self.sampled, own)
         return batch | {"row": torch.arange(len(inputs))}  # which game a row is, through all shuffling
 
     def _prepare_inputs(self, generation_batch: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +125,22 @@ class BuyerTrainer(GRPOTrainer):
         dealt = by_length(thinned(everyones, self.update_share, draw))
         # Processes learn side by side from neighbours in length, so that none of them waits long.
         self._buffered_inputs = dealt[self.accelerator.process_index :: self.accelerator.num_processes]
+        if self.hold:
+            for batch in self._buffered_inputs:
+                batch["advantages"] = self._held(batch)
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    @torch.no_grad()
+    def _held(self, batch: dict[str, Any]) -> torch.Tensor:
+        """Return a micro-batch's advantages with the sure tokens held to the warm start."""
+        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
+        mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+        width = batch["completion_ids"].shape[1]
+        with nullcontext() if self.reference else self.accelerator.unwrap_model(self.model).disable_adapter():
+            reference, entropies, _ = self._get_per_token_logps_and_entropies(
+                self.reference or self.model, ids, mask, width, compute_entropy=True
+            )
+        return held(batch["advantages"], batch["sampled_logprobs"], reference, entropies, self.hold)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         loss: torch.Tensor = super()._compute_loss(model, inputs)
@@ -182,6 +205,7 @@ def make_rollout(
                     f"{table.game.scenario.id}; check its prices in data/scenarios.parquet"
                 )
         rows = [sampled_row(buyer.spoken[game]) for game in games]
+        trainer.sampled = [sampled_logprobs(buyer.spoken[game]) for game in games]
         starts = [row.mask.index(1) for row in rows]
         episodes = [
             finished(game, (TRAINED, params.train.seller), items, step - 1, tokens=sum(row.mask))
@@ -252,6 +276,9 @@ def make_trainer(
     )
     trainer.update_share = train.update_share
     trainer.credit = train.credit
+    trainer.hold = train.hold
+    if train.hold and not train.lora_rank:
+        trainer.reference = deepcopy(model).requires_grad_(False).eval().to(trainer.accelerator.device)
     trainer.remove_callback(PrinterCallback)
     return trainer
 

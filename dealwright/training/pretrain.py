@@ -27,7 +27,7 @@ from dealwright.agents import (
     Habits,
     conversation_of,
 )
-from dealwright.agents.demonstrator import comparison, offer_at, plain, short
+from dealwright.agents.demonstrator import bid, comparison, offer_at, plain, short
 from dealwright.game import Negotiation, Product, Role, Scenario
 from dealwright.prompts.render import opening, render_buyer
 from dealwright.rollout import play
@@ -93,7 +93,7 @@ def own_rows(tokenizer: PreTrainedTokenizerFast, conversations: Sequence[list[di
 
 
 def drill_rows(tokenizer: PreTrainedTokenizerFast, draw: Random, rows: int) -> list[Row]:
-    """Return rows of bare reckoning, eight comparisons or eight offers each; the loss counts the answers alone.
+    """Return rows of bare reckoning, eight comparisons, offers or raises each; the loss counts the answers alone.
 
     Games ask for few comparisons, three in four of them with the same answer; comparing is learnt from these.
     """
@@ -101,9 +101,9 @@ def drill_rows(tokenizer: PreTrainedTokenizerFast, draw: Random, rows: int) -> l
     for _ in range(rows):
         ids: list[int] = []
         mask: list[int] = []
-        comparing = draw.random() < 0.6
+        (drill,) = draw.choices((_compare, _scale, _raise), (0.4, 0.35, 0.25))
         for _ in range(8):
-            question, answer = _compare(draw) if comparing else _scale(draw)
+            question, answer = drill(draw)
             for text, counted in ((question, 0), (answer, 1)):
                 tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
                 ids += tokens
@@ -122,8 +122,15 @@ def _compare(draw: Random) -> tuple[str, str]:
 def _scale(draw: Random) -> tuple[str, str]:
     budget = math.exp(draw.uniform(math.log(2), math.log(12_000)))
     percent = draw.randint(28, 99)
-    question = f" mine {short(budget)}. bid {percent}%.\nTalk:\nAction: [BUY] $"
+    last = draw.choice([None, draw.randint(28, percent)])
+    question = f" mine {short(budget)}. {bid(percent, last)}\nTalk:\nAction: [BUY] $"
     return question, f"{plain(offer_at(percent, budget))}\n"
+
+
+def _raise(draw: Random) -> tuple[str, str]:
+    last = draw.randint(28, 99)
+    question, answer = bid(draw.randint(last, min(99, last + 30)), last).split("=")
+    return f" {question}=", f"{answer} "
 
 
 class Games(torch.utils.data.IterableDataset):

@@ -40,6 +40,11 @@ def sampled_row(spoken: Sequence[Completion]) -> Row:
     return row
 
 
+def sampled_logprobs(spoken: Sequence[Completion]) -> list[float]:
+    """Return the log-probabilities with which the own tokens of a dialogue's row were sampled, in order."""
+    return [logprob for completion in spoken for logprob in completion.logprobs]
+
+
 def rendered_row(tokenizer: "PreTrainedTokenizerBase", conversation: Conversation) -> Row:
     """Return the row of a written dialogue; mask 1 on assistant turns up to and including their end tokens.
 
