@@ -1,9 +1,9 @@
 """GRPO on whole dialogues by TRL's trainer, with a rollout of our own (arXiv 2604.09855; protocol, section 8).
 
 The advantage is the reward less its group's mean, without division by the standard deviation, or with `train.credit`
-below 1 that of each message (see credit.py); the loss is `dr_grpo`, so that long dialogues do not weigh more; only the
-buyer's tokens are trained. Weights are updated once a batch of games, right after it was played, so the policy that
-played is the one that learns.
+below 1 that of each message (see credit.py), and with `train.hold` above 0 that of a token (see holding.py); the loss
+is `dr_grpo`, so that long dialogues do not weigh more; only the buyer's tokens are trained. Weights are updated once a
+batch of games, right after it was played, so the policy that played is the one that learns.
 """
 
 import math
