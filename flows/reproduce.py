@@ -12,7 +12,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dealwright.checks import check
 from dealwright.cli.pipeline import REPORT, read_evaluation
-from dealwright.errors import run_stage
+from dealwright.errors import run_main
 from dealwright.files import read_json
 from dealwright.params import load_params
 from dealwright.report.table import results_markdown, results_table
@@ -71,4 +71,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_stage(main)
+    run_main(main)

@@ -16,7 +16,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.entrypoint import EntrypointType
 
 from dealwright.cli.ui import HOST, PREFECT_PORT, START_SECONDS
-from dealwright.errors import DealwrightError, run_stage
+from dealwright.errors import DealwrightError, run_main
 from dealwright.params import Retrain, load_params
 from flows.reproduce import reproduce
 from flows.retrain import retrain
@@ -82,4 +82,4 @@ def await_server(address: str) -> None:
 
 
 if __name__ == "__main__":
-    run_stage(main)
+    run_main(main)
