@@ -138,6 +138,29 @@ def test_a_series_that_never_varies_or_has_gaps_does_not_disturb() -> None:
     assert changes.ends == (12, 24)
 
 
+def test_an_amount_above_twice_the_budget_counts_as_twice() -> None:
+    message = {"role": "buyer", "text": ""}
+    slip = pl.DataFrame(
+        {
+            "offers": [[50.0, 7000.0]],
+            "budget": [100.0],
+            "arguments": [[]],
+            "messages": [[message] * 4],
+            "stop": ["deal"],
+            "price": [7000.0],
+            "turns": [2],
+        },
+        schema_overrides={"arguments": pl.List(pl.String)},
+    )
+    (row,) = episode_features(slip).to_dicts()
+    assert (row["first_offer_ratio"], row["last_offer_ratio"], row["concession"], row["saving"]) == (
+        0.5,
+        2.0,
+        1.5,
+        -1.0,
+    )
+
+
 def test_features_say_what_the_buyer_did() -> None:
     message = {"role": "buyer", "text": ""}
     games = pl.DataFrame(

@@ -20,15 +20,22 @@ FEATURES: dict[str, tuple[str, str]] = {
     "broke_rule": ("seldom breaks a rule", "breaks a rule"),
 }
 
+LARGEST = 2.0  # shares of the budget
+
+
+def _share(amount: pl.Expr) -> pl.Expr:
+    return (amount / pl.col("budget")).clip(upper_bound=LARGEST)
+
 
 def episode_features(episodes: pl.DataFrame) -> pl.DataFrame:
     """Return one row of numbers a game, in the order of the episodes; amounts are shares of the budget.
 
+    An amount above twice the budget, a slip, counts as twice: otherwise one game could be a kind of its own.
     A game without a formal offer takes the median of the others, so that it neither opens high nor low; `concession`
     is what the buyer gave per further offer; a game without a deal saves nothing.
     """
     offers = pl.col("offers").list.drop_nulls()
-    first, last = (offers.list.first() / pl.col("budget"), offers.list.last() / pl.col("budget"))
+    first, last = (_share(offers.list.first()), _share(offers.list.last()))
     messages = pl.col("offers").list.len()
     deal = pl.col("stop") == StopReason.DEAL
     # The buyer speaks first, so it spoke last where the count of messages is odd.
@@ -44,7 +51,7 @@ def episode_features(episodes: pl.DataFrame) -> pl.DataFrame:
         "turns": pl.col("turns"),
         "took_ask": deal & buyer_ended,
         "offer_taken": deal & ~buyer_ended,
-        "saving": pl.when(deal).then((pl.col("budget") - pl.col("price")) / pl.col("budget")).otherwise(0.0),
+        "saving": pl.when(deal).then(1 - _share(pl.col("price"))).otherwise(0.0),
         "stalled": pl.col("stop").is_in([StopReason.MAX_TURNS.value, StopReason.SELLER_QUIT.value]),
         "left": pl.col("stop") == StopReason.BUYER_QUIT,
         "broke_rule": pl.col("stop") == StopReason.INVALID,
