@@ -103,7 +103,7 @@ def test_it_never_goes_below_its_last_offer() -> None:
     assert text.endswith("Action: [BUY] $76")
 
 
-@pytest.mark.parametrize(("percent", "budget"), [(63, 100.03), (57, 176.99), (71, 1411.2), (95, 3.19), (50, 999.99)])
+@pytest.mark.parametrize(("percent", "budget"), [(63, 100.03), (57, 176.99), (71, 1411.2), (95, 3.19), (90, 112.1)])
 def test_the_share_that_an_offer_was_meant_to_be_is_told_from_the_rounded_offer(percent: int, budget: float) -> None:
     game = Negotiation(replace(a_scenario(), budget=budget))
     for text in (say(f"[BUY] ${plain(offer_at(percent, budget))}"), say(f"[SELL] ${budget + 50:.2f}")):
