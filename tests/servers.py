@@ -6,9 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +34,28 @@ def free_ports(count: int) -> list[str]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [str(one.getsockname()[1]) for one in sockets]
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """Answer every request with a status and nothing else, and yield the address."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.server_port}"
+        finally:
+            listening.shutdown()
+            thread.join()
 
 
 @contextmanager

@@ -6,35 +6,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 import flows  # noqa: F401  (before Prefect, which reads its settings when it is imported)
 from flows.server import ServerError, require_server
+from tests.servers import answering
 
 ROOT = Path(__file__).parents[1]
 MEND = r"; start one with `make ui`, name another in PREFECT_API_URL, or unset it for a temporary one"
-
-
-@contextmanager
-def answering(status: int) -> Iterator[str]:
-    """Run a server that answers everything with one status, and give the address of its API."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/api"
-        server.shutdown()
 
 
 @contextmanager
@@ -54,7 +35,7 @@ def test_where_nobody_listens_the_line_says_what_to_do() -> None:
 
 
 def test_a_server_that_fails_is_one_line() -> None:
-    with answering(502) as url, address(url), pytest.raises(ServerError, match="502 Bad Gateway") as stop:
+    with answering(502) as url, address(f"{url}/api"), pytest.raises(ServerError, match="502 Bad Gateway") as stop:
         require_server()
     assert "\n" not in str(stop.value)
 
@@ -66,7 +47,7 @@ def test_a_password_in_the_address_is_not_printed() -> None:
 
 
 def test_a_server_that_answers_and_a_temporary_one_pass() -> None:
-    with answering(200) as url, address(url):
+    with answering(200) as url, address(f"{url}/api"):
         require_server()
     from prefect.settings import PREFECT_API_URL, temporary_settings
 

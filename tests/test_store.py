@@ -2,41 +2,18 @@
 
 import socket
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from dealwright.tracking import connection
 from dealwright.tracking.connection import TrackingError, connect, store
+from tests.servers import answering
 
 ROOT = Path(__file__).parents[1]
 FILE = "that file must be a database which this user may read and write and no other process keeps locked"
-
-
-@contextmanager
-def server(status: int) -> Iterator[str]:
-    """Answer every request with a status and nothing else, and yield the address."""
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Answer) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.server_port}"
-        finally:
-            listening.shutdown()
-            thread.join()
 
 
 @contextmanager
@@ -65,12 +42,12 @@ def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_server_that_never_answers_or_only_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with silence() as address:
         assert "timed out" in refusal(address, monkeypatch)
-    with server(502) as address:
+    with answering(502) as address:
         assert "HTTP Error 502" in refusal(address, monkeypatch)
 
 
 def test_a_server_that_wants_a_login_first_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    with server(401) as address:
+    with answering(401) as address:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address.replace("//", "//user:secret@"))
         connect()
 
