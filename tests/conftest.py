@@ -65,5 +65,7 @@ def server() -> Iterator[None]:
     """Run a temporary Prefect server for the session; who asks has imported `flows`, which settles its settings."""
     from prefect.testing.utilities import prefect_test_harness
 
-    with prefect_test_harness(server_startup_timeout=600):
+    from tests.standin import PATIENCE
+
+    with prefect_test_harness(server_startup_timeout=PATIENCE):
         yield
