@@ -21,6 +21,8 @@ from dealwright.game import (
     format_price,
     parse_message,
     reward,
+    round_down,
+    round_up,
 )
 
 WIDTH = 88
@@ -33,6 +35,7 @@ _MEANT = {
     **dict.fromkeys(("decline", "never", "no", "nope", "refuse"), "reject"),
     **dict.fromkeys(("bye", "end", "exit", "goodbye", "leave", "q", "stop"), "quit"),
 }
+TALK = {Role.SELLER: "it is as new", Role.BUYER: "it looks worn"}  # what goes with the price of an example
 REFUSALS = {
     Violation.MALFORMED: "there is no offer to accept at that price",
     Violation.BELOW_COST: "that is below your cost",
@@ -60,7 +63,7 @@ class Person:
         click.echo(textwrap.fill(printable(scenario.product.description), WIDTH, max_lines=4, placeholder=" ..."))
         click.echo(f"\nThe list price is {format_price(scenario.list_price)}. {secret}")
         click.echo(f"You are the {self.role}; the buyer begins, and there are {game.max_turns} turns.")
-        click.echo("Answer with a price and what you say (95 it is as new), or with deal, reject or quit.\n")
+        click.echo(f"Answer with a price and what you say ({self.example(game)}), or with deal, reject or quit.\n")
 
     def respond(self, games: Sequence[Negotiation]) -> list[str]:
         """Return the person's message in each game; the end of the input is a quit."""
@@ -85,7 +88,7 @@ class Person:
         """Turn a typed line into a message, or say why it is none."""
         match = _ANSWER.fullmatch(typed)
         if match is None:
-            return None, misread(typed)
+            return None, misread(typed, self.example(game))
         what, talk = match["what"].lower(), match["talk"] or ""
         standing = game.standing_offer(self.role.other)
         kind, price = OFFERS[self.role], None
@@ -97,7 +100,7 @@ class Person:
             kind, price = ActionKind.DEAL, standing
         else:
             if _PRICE.fullmatch(what) is None or find_money(f"${what.removeprefix('$')}") in ([], [0.0]):
-                return None, f"{what} is no price; write it like 95 or 1,234.50"
+                return None, no_price(what, self.example(game))
             price = float(what.removeprefix("$").replace(",", ""))
         text = _say(kind, price, talk)
         if parse_message(text, self.role) is None:
@@ -110,23 +113,45 @@ class Person:
             return None, f"the {self.role.other} offers {format_price(standing)} already; deal takes that"
         return text, ""
 
+    def example(self, game: Negotiation) -> str:
+        """Return what this side could type now: a price between the standing offers, whole where it may be."""
+        scenario, ask, bid = game.scenario, game.standing_offer(Role.SELLER), game.standing_offer(Role.BUYER)
+        if self.role is Role.SELLER:
+            least, most = (
+                max(scenario.cost, bid or 0.0),
+                max(scenario.list_price, scenario.cost) if ask is None else ask,
+            )
+            price = round_up(least + 0.9 * (most - least))
+        else:
+            most = scenario.budget if ask is None else min(scenario.budget, ask)
+            least = bid if bid is not None and bid < most else 0.0
+            price = max(0.01, round_down((least + most) / 2))
+        whole = f"{price:.0f}"
+        legal = least < round(price) <= most and self.read(game, whole)[0] is not None
+        return f"{whole if legal else f'{price:.2f}'} {TALK[self.role]}"
+
     def _gives(self, offer: float, standing: float) -> bool:
         """Say whether an offer is no better for this side than what the other side has offered already."""
         return offer <= standing if self.role is Role.SELLER else offer >= standing
 
 
-def misread(typed: str) -> str:
+def misread(typed: str, example: str) -> str:
     """Say what a line lacks that is neither a price nor deal, reject or quit with what is said."""
     first = typed.split(maxsplit=1)[0].strip(".,;:!?").lower() if typed else ""
     if not typed:
-        return "type a price, as in 95, or deal, reject or quit"
+        return f"type a price, as in {example.split()[0]}, or deal, reject or quit"
     if first in _MEANT:
         return f"for {first} type {_MEANT[first]}"
     if first[:1].isdigit() or first[1:2].isdigit():
-        return f"{first} is no price; write it like 95 or 1,234.50"
+        return no_price(first, example)
     if any(letter.isdigit() for letter in typed):
-        return "the price comes first, as in: 95 it is as new"
+        return f"the price comes first, as in: {example}"
     return f"say it with an answer in front, as in: reject {typed}"
+
+
+def no_price(typed: str, example: str) -> str:
+    """Say how a price is written."""
+    return f"{typed} is no price; write it like {example.split()[0]} or 1,234.50"
 
 
 def offers_line(game: Negotiation, role: Role) -> str:
