@@ -101,6 +101,19 @@ def test_games_are_chosen_by_what_they_are(arguments: list[str], expected: list[
     assert [title for title, _ in titles(*arguments)] == [product.title for product in expected]
 
 
+def test_the_trained_buyers_games_come_first_and_each_buyers_stay_as_they_were_played(project: Path) -> None:
+    played = [("base", SHOE), ("adaptive", LAMP), ("trained", SHOE), ("warmstart", LAMP), ("trained", LAMP)]
+    games = [episode(product, buyer, "training", StopReason.DEAL, 40.0) for buyer, product in played]
+    write_parquet("data/rollouts/evaluation.parquet", episodes_frame(games))
+    assert titles() == [
+        (SHOE.title, "trained"),
+        (LAMP.title, "trained"),
+        (LAMP.title, "warmstart"),
+        (SHOE.title, "base"),
+        (LAMP.title, "adaptive"),
+    ]
+
+
 def test_what_was_left_out_is_said(project: Path) -> None:
     last = run("--limit", "2").stdout.splitlines()[-1]
     assert last == "2 of 3 games of data/rollouts/evaluation.parquet; --limit 3 prints them all"

@@ -61,7 +61,8 @@ def transcripts(
     """Print games of the table TABLE in data/rollouts, with what each side thought and what the regulator refused.
 
     TABLE is evaluation unless another is named: demonstrations, reference, training, validation, or one that
-    `dealwright rollout` has played.
+    `dealwright rollout` has played. The trained buyer's games come first, then those of the warm start and the base
+    model, then the scripts' by name.
 
     \b
     dealwright transcripts --buyer trained --seller training
@@ -79,7 +80,7 @@ def transcripts(
         fits.append(pl.col("reward").is_between(*reward))
     every = _open(table)
     try:
-        games = every.filter(fits).collect()
+        games = _in_order(every.filter(fits).collect())
         problem = _nothing(every, table, chosen) if games.is_empty() else None
     except (OSError, PolarsError) as error:
         raise DealwrightError(f"{_path(table)} is no readable table of games; run `dvc repro` to make it") from error
@@ -103,6 +104,16 @@ def _open(table: str) -> "pl.LazyFrame":
         there = f"; there are {', '.join(names)}" if names else ""
         raise DealwrightError(f"there is no table {table!r} in {ROLLOUTS} yet{there}; `dvc repro` makes them")
     return pl.scan_parquet(_path(table))
+
+
+def _in_order(games: "pl.DataFrame") -> "pl.DataFrame":
+    """Sort games by their buyer, as the results table does; those of one buyer stay as they were played."""
+    import polars as pl
+
+    from dealwright.report.words import sorted_buyers
+
+    buyers = pl.Enum(sorted_buyers(games["buyer"].unique()))
+    return games.sort(pl.col("buyer").cast(buyers), maintain_order=True)
 
 
 def _nothing(games: "pl.LazyFrame", table: str, chosen: Mapping[str, str]) -> str:
