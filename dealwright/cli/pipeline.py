@@ -66,17 +66,26 @@ def check(as_json: bool) -> None:
 def results(as_json: bool) -> None:
     """Print the results table of the last evaluation, and where the report is.
 
+    A first line says where the table is of an earlier run than what stands: while a run is under way, or after
+    params.yaml has changed. With --json it goes to standard error.
+
     \b
     dealwright results
     dealwright results --json | jq .paired.trained.best_script.training
     """
+    from dealwright.cli.earlier import why_earlier
+
     evaluation = read_evaluation()
+    if earlier := why_earlier(EVALUATION):
+        click.echo(earlier, err=as_json)
     if as_json:
         click.echo(json.dumps(evaluation, indent=2, ensure_ascii=False))
         return
     from dealwright.report.table import results_table
 
     click.echo(results_table(evaluation))
+    if bound := narrower_bound(evaluation):
+        click.echo(bound)
     where = REPORT.absolute().as_uri() if REPORT.is_file() else "not written yet; run `dvc repro report`"
     click.echo(f"\nreport: {where}")
 
@@ -85,3 +94,17 @@ def read_evaluation() -> dict[str, Any]:
     """Read reports/evaluation.json."""
     evaluation: dict[str, Any] = read_json(EVALUATION)
     return evaluation
+
+
+def narrower_bound(evaluation: dict[str, Any]) -> str | None:
+    """Write the bound that the table leaves to the report, against the seller of the headline; None without one."""
+    from dealwright.report.words import BOUNDS
+
+    seller = evaluation["primary"]["seller"]
+    found = evaluation.get("bounds", {}).get("all_but_margin", {}).get(seller)
+    if not found:
+        return None
+    value, low, high = (found["reward"][key] for key in ("value", "low", "high"))
+    interval = "" if low is None else f" [{low:.2f}, {high:.2f}]"
+    name, _ = BOUNDS["all_but_margin"]
+    return f"{name}, {seller} seller: {value:.2f}{interval}; the report has it against every seller"
