@@ -219,10 +219,10 @@ def test_a_hostile_text_of_100_kilobytes_does_not_hang(unit: str) -> None:
     assert time.process_time() - start < 30  # a tenth of a second is usual; a quadratic search takes minutes
 
 
-def test_the_brief_prompt_is_three_short_lines() -> None:
+def test_the_brief_prompt_is_three_short_lines_and_the_ruler() -> None:
     long = scenario("A desk lamp of brushed steel with a dimmer and a long cord, black")
-    assert render_buyer(long, "brief", 6) == (
-        "A desk lamp of brushed steel with a dimmer and a long cord,\nhome\nprice $119.99 budget $95.99"
+    assert render_buyer(long, "brief", 6).startswith(
+        "A desk lamp of brushed steel with a dimmer and a long cord,\nhome\nprice $119.99 budget $95.99\n48% 46 51% 48.9 "
     )
     assert opening("brief") == "Begin."
 
@@ -281,8 +281,8 @@ def test_a_hostile_product_adds_no_line_no_label_and_no_token_to_the_brief_promp
 ) -> None:
     text = render_buyer(scenario(title, category, description), "brief", 6)
     lines = text.split("\n")
-    assert lines[-1] == "price $119.99 budget $95.99"
-    assert len(lines) <= 3
+    assert lines[-2] == "price $119.99 budget $95.99"
+    assert len(lines) <= 4
     assert len(lines[0]) <= 60
     assert specials(PLAIN, text) == specials(NORMALIZING, text) == []
     assert not any(LABEL.match(line) for line in lines)

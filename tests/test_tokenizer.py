@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from dealwright.prompts.ruler import MARKS
 from dealwright.training.tokenizer import SPECIALS, TEMPLATE, VOCABULARY
 
 
@@ -14,10 +15,15 @@ def pieces(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
     return [tokenizer.decode([id]) for id in tokenizer(text, add_special_tokens=False)["input_ids"]]
 
 
-def test_a_digit_is_always_a_token_of_its_own(tokenizer: PreTrainedTokenizerBase) -> None:
+def test_a_digit_is_a_token_of_its_own_but_in_a_mark_of_the_ruler(tokenizer: PreTrainedTokenizerBase) -> None:
     assert [piece for piece in pieces(tokenizer, "$1,234.56") if piece.isdigit()] == list("123456")
     learned = [tokenizer.decode([id]) for id in range(len(tokenizer))]
-    assert not [piece for piece in learned if len(piece) > 1 and any(character.isdigit() for character in piece)]
+    with_digits = [piece for piece in learned if len(piece) > 1 and any(character.isdigit() for character in piece)]
+    assert with_digits == [f"{mark}%" for mark in MARKS]
+
+
+def test_a_mark_of_the_ruler_is_one_token(tokenizer: PreTrainedTokenizerBase) -> None:
+    assert pieces(tokenizer, "48%+6=54%.") == ["48%", "+", "6", "=", "54%", "."]
 
 
 def test_a_label_with_the_action_behind_it_is_one_token(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -34,7 +40,7 @@ def test_any_text_comes_back_from_its_tokens(tokenizer: PreTrainedTokenizerBase,
 
 
 def test_the_vocabulary_has_every_byte_and_the_role_tokens(tokenizer: PreTrainedTokenizerBase) -> None:
-    assert 256 + len(SPECIALS) <= len(tokenizer) <= VOCABULARY
+    assert 256 + len(SPECIALS) <= len(tokenizer) <= VOCABULARY + len(MARKS)
     assert [tokenizer.convert_tokens_to_ids(token) for token in SPECIALS] == [0, 1, 2, 3, 4]
     assert (tokenizer.eos_token, tokenizer.pad_token, tokenizer.bos_token) == ("<|end|>", "<|pad|>", None)
 

@@ -15,7 +15,8 @@ from random import Random
 
 from dealwright.agents.arguments import SENTENCES, Argument, detect_argument
 from dealwright.agents.buyers import observe
-from dealwright.game import Negotiation, Role, format_price, round_down
+from dealwright.game import Negotiation, Role, format_price
+from dealwright.prompts.ruler import MARKS, mark_below, mark_of, offer_at, plain
 
 # A kind's word in a Thought, whether heard or to be said.
 WORDS = {
@@ -27,7 +28,7 @@ WORDS = {
     Argument.EASY_COLLECTION: "pickup",
 }
 # An ask nearer to the budget is left alone: a tiny model misjudges amounts that are nearly equal.
-AFFORDABLE_PERCENT = 98
+AFFORDABLE_MARK = 96
 FILLERS = ("", "What about this?", "Can you do better?", "Please come down.")
 
 
@@ -47,15 +48,14 @@ class Habits:
     accept_rate: tuple[float, float] = (0.3, 0.9)
     reject_rate: float = 0.04
     quit_rate: float = 0.01
-    highest_percent: int = 99
+    highest_percent: int = MARKS[-1]
     first_argument: int = 2
     last_push: bool = False
 
 
-# Below the budget by a margin: a tiny model's offers miss the meant share by a per cent or two.
-NAIVE = Habits((0.50, 0.97), (0.01, 0.14), highest_percent=95, last_push=True)
+NAIVE = Habits((0.50, 0.97), (0.01, 0.14), highest_percent=96, last_push=True)
 # Wider habits teach a base model to reckon with every share that training may come to use.
-WIDE = Habits((0.30, 0.97), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02, first_argument=1)
+WIDE = Habits((0.48, 0.99), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02, first_argument=1)
 
 
 class Demonstrator:
@@ -83,13 +83,13 @@ class Demonstrator:
             push = Random(f"{scenario.seed}/{game.round}/{turn}/push")
             share = push.uniform(min(share, highest), highest)
         last = _last_percent(game)
-        percent = max(last or 0, min(self.habits.highest_percent, round(100 * share)))
+        percent = max(last or 0, mark_below(min(self.habits.highest_percent, 100 * share)))
         draw = Random(f"{scenario.seed}/{game.round}/{turn}/demonstrator")
         argues, echoes, accepts, rejects, quits = (draw.random() for _ in range(5))
         cues = _left(game)
         thought = [f"turn {turn}.", *_cue_note(turn, cues), _reckoning(game)]
         ask = game.standing_offer(Role.SELLER)
-        affordable = ask is not None and percentage(ask, scenario.budget) <= AFFORDABLE_PERCENT
+        affordable = ask is not None and ask <= offer_at(AFFORDABLE_MARK, scenario.budget)
         offer = offer_at(percent, scenario.budget)
         if ask is not None and affordable and (ask <= offer or accepts < accept_rate or turn == game.max_turns):
             return _text([*thought, "take it."], "Agreed.", f"[DEAL] {format_price(ask)}")
@@ -105,16 +105,9 @@ class Demonstrator:
         return _text([*thought, bid(percent, last)], talk, f"[BUY] ${plain(offer)}")
 
 
-def offer_at(percent: int, budget: float) -> float:
-    """Return that percentage of the budget rounded down to three significant digits, as people do, in dollars."""
-    exact = percent / 100 * budget
-    unit = 10.0 ** (math.floor(math.log10(exact)) - 2)
-    return max(0.01, round_down(math.floor(exact / unit + 1e-9) * unit))
-
-
 def bid(percent: int, last: int | None) -> str:
     """Write the share of the budget that is offered, as a raise of the last one where there is one."""
-    return f"bid {percent}%." if last is None else f"bid {last}+{percent - last}={percent}%."
+    return f"bid {percent}%." if last is None else f"bid {last}%+{percent - last}={percent}%."
 
 
 def short(amount: float) -> str:
@@ -123,25 +116,15 @@ def short(amount: float) -> str:
     return f"{math.floor(amount * 10**decimals + 1e-6) / 10**decimals:.{decimals}f}"
 
 
-def plain(amount: float) -> str:
-    """Write an amount without idle zeros."""
-    return f"{amount:.2f}".rstrip("0").rstrip(".")
-
-
-def percentage(ask: float, budget: float) -> int:
-    """Return the ask as a whole percentage of the budget."""
-    return round(100 * ask / budget)
-
-
 def is_under(ask: float, budget: float) -> bool:
     """Say whether the ask is below the budget as far as the Thought's digits can tell; equal digits count as above."""
     return float(short(ask)) < float(short(budget))
 
 
 def _last_percent(game: Negotiation) -> int | None:
-    """Return what share of the budget the last offer was meant to be, which `offer_at` has rounded down."""
+    """Return the mark of the ruler that the last offer was meant to be."""
     offer = game.standing_offer(Role.BUYER)
-    return None if offer is None else math.ceil(100 * offer / game.scenario.budget - 1e-6)
+    return None if offer is None else mark_of(offer, game.scenario.budget)
 
 
 def _left(game: Negotiation) -> list[Argument]:
@@ -163,9 +146,13 @@ def _reckoning(game: Negotiation) -> str:
 
 
 def comparison(ask: float, budget: float) -> str:
-    """Write the ask and the budget down, and behind them the verdict and the ask's percentage of the budget."""
-    verdict = "under" if is_under(ask, budget) else "over"
-    return f"ask {short(ask)} mine {short(budget)} {verdict} {percentage(ask, budget)}%."
+    """Write the ask and the budget down, and behind them the verdict.
+
+    An ask below the budget has the mark of the ruler that it would take to meet it, another its whole percentage.
+    """
+    under = is_under(ask, budget)
+    percent = mark_of(ask, budget) if under else round(100 * ask / budget)
+    return f"ask {short(ask)} mine {short(budget)} {'under' if under else 'over'} {percent}%."
 
 
 def _text(thought: Sequence[str], talk: str, action: str) -> str:

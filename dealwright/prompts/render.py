@@ -11,6 +11,7 @@ from typing import Literal
 
 from dealwright.game import Product, Scenario, format_price, round_down, round_up
 from dealwright.prompts.neutral import neutralise
+from dealwright.prompts.ruler import ruler
 
 Style = Literal["brief", "full"]
 
@@ -21,7 +22,8 @@ BRIEF_TITLE_CHARACTERS = 60
 def render_buyer(scenario: Scenario, style: Style, max_turns: int) -> str:
     """Write the buyer's instructions, with the budget rounded down to the cent, so that paying it never overshoots.
 
-    `brief` is for a tiny model trained on this very shape: title (cut), category, list price and budget, nothing else.
+    `brief` is for a tiny model trained on this very shape: title (cut), category, list price, budget and a ruler of
+    its shares, nothing else.
     """
     product = dict(_product_fields(scenario.product))
     if style == "brief":
@@ -30,6 +32,7 @@ def render_buyer(scenario: Scenario, style: Style, max_turns: int) -> str:
         product,
         list_price=format_price(scenario.list_price),
         budget=format_price(round_down(scenario.budget)),
+        ruler=ruler(scenario.budget),
         max_turns=max_turns,
     )
 

@@ -27,9 +27,10 @@ from dealwright.agents import (
     Habits,
     conversation_of,
 )
-from dealwright.agents.demonstrator import bid, comparison, offer_at, plain, short
+from dealwright.agents.demonstrator import bid, comparison, short
 from dealwright.game import Negotiation, Product, Role, Scenario
 from dealwright.prompts.render import opening, render_buyer
+from dealwright.prompts.ruler import MARKS, offer_at, plain, ruler
 from dealwright.rollout import play
 from dealwright.training.rows import Row
 from dealwright.training.tokenizer import ASSISTANT, END, train_tokenizer
@@ -93,7 +94,7 @@ def own_rows(tokenizer: PreTrainedTokenizerFast, conversations: Sequence[list[di
 
 
 def drill_rows(tokenizer: PreTrainedTokenizerFast, draw: Random, rows: int) -> list[Row]:
-    """Return rows of bare reckoning, eight comparisons, offers or raises each; the loss counts the answers alone.
+    """Return rows of bare reckoning: a ruler, then twelve comparisons, offers or raises; only answers are learnt.
 
     Games ask for few comparisons, three in four of them with the same answer; comparing is learnt from these.
     """
@@ -101,10 +102,11 @@ def drill_rows(tokenizer: PreTrainedTokenizerFast, draw: Random, rows: int) -> l
     for _ in range(rows):
         ids: list[int] = []
         mask: list[int] = []
-        (drill,) = draw.choices((_compare, _scale, _raise), (0.4, 0.35, 0.25))
-        for _ in range(8):
-            question, answer = drill(draw)
-            for text, counted in ((question, 0), (answer, 1)):
+        budget = math.exp(draw.uniform(math.log(2), math.log(12_000)))
+        parts = [(f"{ruler(budget)}\n", "")]
+        parts += [drill(draw, budget) for drill in draw.choices((_compare, _scale, _raise), (0.4, 0.4, 0.2), k=12)]
+        for part in parts:
+            for text, counted in zip(part, (0, 1), strict=True):
                 tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
                 ids += tokens
                 mask += [counted] * len(tokens)
@@ -112,24 +114,22 @@ def drill_rows(tokenizer: PreTrainedTokenizerFast, draw: Random, rows: int) -> l
     return found
 
 
-def _compare(draw: Random) -> tuple[str, str]:
-    budget = math.exp(draw.uniform(math.log(2), math.log(12_000)))
+def _compare(draw: Random, budget: float) -> tuple[str, str]:
     ask = budget * (draw.uniform(0.85, 1.15) if draw.random() < 0.5 else draw.uniform(0.4, 1.6))
     question, verdict, percent = comparison(ask, budget).rsplit(" ", 2)
     return f" {question}", f" {verdict} {percent}"
 
 
-def _scale(draw: Random) -> tuple[str, str]:
-    budget = math.exp(draw.uniform(math.log(2), math.log(12_000)))
-    percent = draw.randint(28, 99)
-    last = draw.choice([None, draw.randint(28, percent)])
+def _scale(draw: Random, budget: float) -> tuple[str, str]:
+    percent = draw.choice(MARKS)
+    last = draw.choice([None, draw.choice([mark for mark in MARKS if mark <= percent])])
     question = f" mine {short(budget)}. {bid(percent, last)}\nTalk:\nAction: [BUY] $"
     return question, f"{plain(offer_at(percent, budget))}\n"
 
 
-def _raise(draw: Random) -> tuple[str, str]:
-    last = draw.randint(28, 99)
-    question, answer = bid(draw.randint(last, min(99, last + 30)), last).split("=")
+def _raise(draw: Random, budget: float) -> tuple[str, str]:
+    last = draw.choice(MARKS)
+    question, answer = bid(draw.choice([mark for mark in MARKS if last <= mark <= last + 30]), last).split("=")
     return f" {question}=", f"{answer} "
 
 

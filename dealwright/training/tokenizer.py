@@ -1,9 +1,15 @@
-"""The tiny base model's own tokenizer: byte-level BPE with one token a digit, and a chat template of role tokens."""
+"""The tiny base model's own tokenizer: byte-level BPE with one token a digit, and a chat template of role tokens.
+
+The marks of the prompt's ruler are tokens of their own, so that a share of the budget is chosen, and found again in the
+prompt, as one token.
+"""
 
 from collections.abc import Iterable
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
+
+from dealwright.prompts.ruler import MARKS
 
 VOCABULARY = 1024
 END, PADDING, ASSISTANT = "<|end|>", "<|pad|>", "<|assistant|>"
@@ -37,6 +43,7 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([f"{mark}%" for mark in MARKS])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END,
