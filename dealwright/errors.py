@@ -42,12 +42,7 @@ def run_main(main: Callable[[], None]) -> None:
 
 def run_stage(main: Callable[[], None]) -> None:
     """Run a stage like any program, but only where no other stage is at work in this folder."""
-
-    def alone() -> None:
-        with _alone():
-            main()
-
-    run_main(alone)
+    run_main(_alone()(main))
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 Prefect itself says so in a hundred lines.
 """
 
-from urllib.parse import urlsplit
-
 from prefect.client.orchestration import get_client
 from prefect.settings import (
     PREFECT_API_REQUEST_TIMEOUT,
@@ -13,6 +11,7 @@ from prefect.settings import (
     temporary_settings,
 )
 
+from dealwright.addresses import without_password
 from dealwright.errors import DealwrightError, first_line
 
 ANSWER_SECONDS = 5
@@ -33,9 +32,7 @@ def require_server() -> None:
     ):
         trouble = client.api_healthcheck()
     if trouble is not None:
-        host = urlsplit(address).netloc
-        shown = address.replace(host, host.rpartition("@")[2]) if host else address
         raise ServerError(
-            f"no Prefect server answers at {shown} ({first_line(trouble)}); start one with `make ui`, name another in "
+            f"no Prefect server answers at {without_password(address)} ({first_line(trouble)}); start one with `make ui`, name another in "
             "PREFECT_API_URL, or unset it for a temporary one"
         )

@@ -17,7 +17,7 @@ STAGES: dict[str, dict[str, Any]] = PIPELINE["stages"]
 
 # A package imports nothing of a greater rank.
 RANKS = {
-    **dict.fromkeys(["checkpoints", "errors", "files", "offline", "params"], 0),
+    **dict.fromkeys(["addresses", "checkpoints", "errors", "files", "offline", "params"], 0),
     "game": 1,
     "engines": 1,
     "shapes": 1,

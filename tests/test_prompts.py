@@ -222,7 +222,8 @@ def test_a_hostile_text_of_100_kilobytes_does_not_hang(unit: str) -> None:
 def test_the_brief_prompt_is_three_short_lines_and_the_ruler() -> None:
     long = scenario("A desk lamp of brushed steel with a dimmer and a long cord, black")
     assert render_buyer(long, "brief", 6).startswith(
-        "A desk lamp of brushed steel with a dimmer and a long cord,\nhome\nprice $119.99 budget $95.99\n48% 46 51% 48.9 "
+        "A desk lamp of brushed steel with a dimmer and a long cord,\nhome\n"
+        "price $119.99 budget $95.99\n48% 46 51% 48.9 "
     )
     assert opening("brief") == "Begin."
 

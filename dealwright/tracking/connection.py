@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from dealwright.addresses import without_password
 from dealwright.errors import DealwrightError, first_line
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ def tracking_uri() -> str:
 
 def shown_uri() -> str:
     """Return the address as it may be printed: without the name and the password that may stand in it."""
-    parts = urlsplit(tracking_uri())
-    return tracking_uri().replace(parts.netloc, parts.netloc.rpartition("@")[2]) if parts.netloc else tracking_uri()
+    return without_password(tracking_uri())
 
 
 def artifact_location() -> str | None:
@@ -114,11 +114,10 @@ def store() -> Iterator["MlflowClient"]:
 def _await_answer(uri: str) -> None:
     try:
         if uri.startswith(("http://", "https://")):
-            parts = urlsplit(uri)
-            host = parts.netloc.rpartition("@")[2]  # without a password, which this question needs not
+            parts = urlsplit(without_password(uri))  # which this question needs not
             try:
                 urllib.request.urlopen(
-                    f"{parts.scheme}://{host}{parts.path.rstrip('/')}/health", timeout=ANSWER_SECONDS
+                    f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/health", timeout=ANSWER_SECONDS
                 ).close()
             except urllib.error.HTTPError as error:
                 if error.code >= 500:

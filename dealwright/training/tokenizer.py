@@ -1,7 +1,7 @@
 """The tiny base model's own tokenizer: byte-level BPE with one token a digit, and a chat template of role tokens.
 
-The marks of the prompt's ruler are tokens of their own, so that a share of the budget is chosen, and found again in the
-prompt, as one token.
+The marks of the prompt's ruler are tokens of their own, so that a share of the budget is chosen, and found again in
+the prompt, as one token.
 """
 
 from collections.abc import Iterable

@@ -1,0 +1,72 @@
+"""Language models that buy and sell in the evaluation (params.yaml, `engines`)."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from dealwright.params.group import Count, Group, Name
+
+EngineName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]*$")]
+
+
+class Spending(Group):
+    """What a server may cost in one run, its restarts included, and its prices in dollars a million tokens."""
+
+    tokens: Count | None = None
+    dollars: Annotated[float, Field(gt=0)] | None = None
+    prompt_price: Annotated[float, Field(ge=0)] = 0.0
+    completion_price: Annotated[float, Field(ge=0)] = 0.0
+
+    @model_validator(mode="after")
+    def _dollars_need_prices(self) -> Self:
+        if self.dollars is not None and not (self.prompt_price or self.completion_price):
+            raise ValueError("dollars need prompt_price and completion_price, in dollars a million tokens")
+        return self
+
+
+class Engine(Group):
+    """How a language model samples, wherever it runs."""
+
+    temperature: Annotated[float, Field(ge=0)] = 0.7
+    message_tokens: Count = 256
+
+
+class LocalEngine(Engine):
+    """A model's folder, loaded into this process."""
+
+    kind: Literal["transformers", "vllm"]
+    folder: Name
+
+
+class ServedEngine(Engine):
+    """A model behind an OpenAI-compatible address.
+
+    `key_variable` names the environment variable that holds the key; `tokenizer` is a folder by which prompts are
+    counted, so that one cut by the server is noticed; `vllm` says that the server is vLLM.
+    """
+
+    kind: Literal["openai"]
+    model: Name
+    address: Annotated[str, Field(pattern="^https?://")]
+    key_variable: Annotated[str, Field(pattern="^[A-Z][A-Z0-9_]*$")] | None = None
+    tokenizer: Name | None = None
+    vllm: bool = False
+    concurrency: Count = 8
+    timeout: Annotated[float, Field(gt=0)] = 120.0
+    retries: Annotated[int, Field(ge=0)] = 4
+    budget: Spending = Spending()
+
+
+def _kind(given: Any) -> str | None:
+    kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    return kind if isinstance(kind, str) else None
+
+
+AnyEngine = Annotated[
+    Annotated[LocalEngine, Tag("transformers")]
+    | Annotated[LocalEngine, Tag("vllm")]
+    | Annotated[ServedEngine, Tag("openai")],
+    Discriminator(
+        _kind, custom_error_type="kind", custom_error_message="expected a kind: transformers, vllm or openai"
+    ),
+]
