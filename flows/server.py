@@ -33,6 +33,6 @@ def require_server() -> None:
         trouble = client.api_healthcheck()
     if trouble is not None:
         raise ServerError(
-            f"no Prefect server answers at {without_password(address)} ({first_line(trouble)}); start one with `make ui`, name another in "
-            "PREFECT_API_URL, or unset it for a temporary one"
+            f"no Prefect server answers at {without_password(address)} ({first_line(trouble)}); start one with "
+            "`make ui`, name another in PREFECT_API_URL, or unset it for a temporary one"
         )
