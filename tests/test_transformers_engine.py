@@ -175,17 +175,17 @@ def test_a_new_dialogue_may_join_continued_ones(engine: TransformersEngine, ends
     ]
 
 
-def read(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that grows by the width of every forward pass."""
-    widths: list[int] = []
+def read(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch, side: int = 1) -> list[int]:
+    """Return a list that grows by the width of every forward pass, or with `side` 0 by its number of rows."""
+    sizes: list[int] = []
     forward = TransformersEngine._forward
 
     def counted(self: TransformersEngine, cache: BlockCache, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        widths.append(ids.shape[1])
+        sizes.append(ids.shape[side])
         return forward(self, cache, ids, mask)
 
     monkeypatch.setattr(TransformersEngine, "_forward", counted)
-    return widths
+    return sizes
 
 
 def test_another_try_and_the_turn_after_it_read_only_what_differs(
@@ -223,6 +223,21 @@ def test_another_try_and_the_turn_after_it_read_only_what_differs(
         len(fourth.prompt_ids) - len(third.prompt_ids + third.token_ids)
         for fourth, third in zip(fourths, thirds[:3], strict=True)
     )
+
+
+def test_what_dialogues_begin_with_alike_is_read_once(
+    engine: TransformersEngine, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialogues = [opened(3)[at] for at in (2, 0, 2, 0, 2, 1)]
+    rows, widths = read(engine, monkeypatch, side=0), read(engine, monkeypatch)
+    ends.after(4, 2, 6, 3, 1, 5)
+    firsts = engine.generate(dialogues, WARM)
+    assert rows == [3, *[6] * 7]
+    assert widths == [max(len(first.prompt_ids) for first in firsts) - 1, *[1] * 7]
+    assert_as_reread(engine, firsts, 1.0)
+    ends.after(2, 1, 3, 1, 2, 4)
+    going_on = [answered(*both, "No.") for both in zip(dialogues, firsts, strict=True)]
+    assert_as_reread(engine, engine.generate(going_on, WARM), 1.0)
 
 
 def test_dialogues_beyond_the_memory_take_turns(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:

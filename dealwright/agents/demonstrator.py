@@ -2,8 +2,8 @@
 
 Its Thought reads, reckons and plans - the turn, which kinds of argument the seller hinted at that it has not brought
 up yet, whether the ask is above the budget, which kind it will bring up, by what share of the budget it will raise its
-last offer - but its moves use little of that: it opens anywhere, climbs by any step, argues now and then, often about
-what it heard and often about anything, and takes most asks that it can afford. To act on what it reads, and to find
+last offer - but its moves use little of that: it opens anywhere, climbs by any step, argues now and then while it has
+heard of something, often about that and often about anything, and takes most asks that it can afford. To act on what it reads, and to find
 out which steps pay, is left to training; so its manner differs from game to game as widely as what training may have
 to find.
 """
@@ -36,9 +36,9 @@ FILLERS = ("", "What about this?", "Can you do better?", "Please come down.")
 class Habits:
     """The ranges that a demonstrator's manner is drawn from, once a game; offers and steps are shares of the budget.
 
-    It argues from the turn `first_argument` on; `echo_rate` is the share of its arguments that take up what the seller
-    hinted at, where some of that is left, and the others are of any kind. With `last_push` its last offer is any from
-    where its climb has come to up to `highest_percent`.
+    It argues only while something that the seller hinted at is left to bring up; `echo_rate` is the share of its
+    arguments that do so, and the others are of any kind. With `last_push` its last offer is any from where its climb
+    has come to up to `highest_percent`.
     """
 
     first_offer: tuple[float, float] = (0.62, 0.97)
@@ -49,13 +49,12 @@ class Habits:
     reject_rate: float = 0.04
     quit_rate: float = 0.01
     highest_percent: int = MARKS[-1]
-    first_argument: int = 2
     last_push: bool = False
 
 
 NAIVE = Habits((0.50, 0.97), (0.01, 0.14), highest_percent=96, last_push=True)
 # Wider habits teach a base model to reckon with every share that training may come to use.
-WIDE = Habits((0.48, 0.99), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02, first_argument=1)
+WIDE = Habits((0.48, 0.99), (0.01, 0.12), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), 0.05, 0.02)
 
 
 class Demonstrator:
@@ -96,8 +95,8 @@ class Demonstrator:
         if ask is not None and not affordable and turn > 2 and quits < self.habits.quit_rate:
             return _text([*thought, "leave."], "No, thank you.", "[QUIT]")
         talk = draw.choice(FILLERS)
-        if turn >= self.habits.first_argument and argues < argument_rate:
-            argument = draw.choice(cues if cues and echoes < echo_rate else tuple(Argument))
+        if cues and argues < argument_rate:
+            argument = draw.choice(cues if echoes < echo_rate else tuple(Argument))
             thought.append(f"say {WORDS[argument]}.")
             talk = draw.choice(SENTENCES[argument])
         if turn > 1 and rejects < self.habits.reject_rate:
@@ -111,8 +110,8 @@ def bid(percent: int, last: int | None) -> str:
 
 
 def short(amount: float) -> str:
-    """Write an amount with four significant digits, cut and not rounded, as a Thought does."""
-    decimals = 2 if amount < 100 else 1 if amount < 1000 else 0
+    """Write an amount as a Thought does: from 100 dollars on without its cents, cut and not rounded."""
+    decimals = 2 if amount < 100 else 0
     return f"{math.floor(amount * 10**decimals + 1e-6) / 10**decimals:.{decimals}f}"
 
 

@@ -125,10 +125,33 @@ class TransformersEngine:
             self._calls.clear()
         found = [part for part in parts if part is not None]
         if len(found) < len(parts):
-            cache = BlockCache(self.model.config, len(histories), self.model.device)
-            return cache, [history.ids for history in histories]
+            return self._fresh([history.ids for history in histories])
         cache = BlockCache.joined(self.model.config, found)
         return cache, [history.ids[count:] for history, (_, _, count) in zip(histories, found, strict=True)]
+
+    def _fresh(self, rows: Sequence[tuple[int, ...]]) -> tuple[BlockCache, list[tuple[int, ...]]]:
+        """Return a new cache, and what is not yet in it: of dialogues that are alike, as a group's are, the last token.
+
+        Their other tokens are read once for all of them.
+        """
+        unique = list(dict.fromkeys(rows))
+        if len(unique) == len(rows) or min(map(len, unique)) < 2:
+            return BlockCache(self.model.config, len(rows), self.model.device), list(rows)
+        cache = BlockCache(self.model.config, len(unique), self.model.device)
+        self._forward(cache, *self._padded([ids[:-1] for ids in unique]))
+        places = {ids: place for place, ids in enumerate(unique)}
+        cache.keep([places[ids] for ids in rows])
+        return cache, [ids[-1:] for ids in rows]
+
+    def _padded(self, rows: Sequence[tuple[int, ...]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return token ids, padded on the left, and the mask of those that are real, both of shape (rows, width)."""
+        device, width = self.model.device, max(map(len, rows))
+        ids = torch.full((len(rows), width), self.tokenizer.eos_token_id, device=device)
+        mask = torch.zeros(len(rows), width, dtype=torch.bool, device=device)
+        for row, tokens in enumerate(rows):
+            ids[row, width - len(tokens) :] = torch.tensor(tokens, device=device)
+            mask[row, width - len(tokens) :] = True
+        return ids, mask
 
     def _longest(self, ids: tuple[int, ...], conversation: Turns) -> tuple[BlockCache, int, int] | None:
         """Return the row that begins like these tokens for longest, of the dialogues that began alike."""
@@ -165,12 +188,7 @@ class TransformersEngine:
         device = self.model.device
         draw = torch.Generator(device).manual_seed(sampling.seed % 2**63)
         end = self.tokenizer.eos_token_id
-        width = max(map(len, new))
-        ids = torch.full((len(new), width), end, device=device)
-        mask = torch.zeros(len(new), width, dtype=torch.bool, device=device)
-        for row, tokens in enumerate(new):
-            ids[row, width - len(tokens) :] = torch.tensor(tokens, device=device)
-            mask[row, width - len(tokens) :] = True
+        ids, mask = self._padded(new)
         tokens_by_step: list[torch.Tensor] = []
         logprobs_by_step: list[torch.Tensor] = []
         masks: list[torch.Tensor] = []

@@ -256,7 +256,7 @@ def train_base(folder: Path, steps: int, fast: bool) -> None:
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Write weights in float16 and the tokenizer as a Hugging Face folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: value.detach().half() for name, value in model.state_dict().items()}
+    weights = {name: value.detach().half() for name, value in model.state_dict().items() if name != "lm_head.weight"}
     model.save_pretrained(folder, state_dict=weights)
     tokenizer.save_pretrained(folder)
 
