@@ -84,8 +84,6 @@ def results(as_json: bool) -> None:
     from dealwright.report.table import results_table
 
     click.echo(results_table(evaluation))
-    if bound := narrower_bound(evaluation):
-        click.echo(bound)
     where = REPORT.absolute().as_uri() if REPORT.is_file() else "not written yet; run `dvc repro report`"
     click.echo(f"\nreport: {where}")
 
@@ -94,17 +92,3 @@ def read_evaluation() -> dict[str, Any]:
     """Read reports/evaluation.json."""
     evaluation: dict[str, Any] = read_json(EVALUATION)
     return evaluation
-
-
-def narrower_bound(evaluation: dict[str, Any]) -> str | None:
-    """Write the bound that the table leaves to the report, against the seller of the headline; None without one."""
-    from dealwright.report.words import BOUNDS
-
-    seller = evaluation["primary"]["seller"]
-    found = evaluation.get("bounds", {}).get("all_but_margin", {}).get(seller)
-    if not found:
-        return None
-    value, low, high = (found["reward"][key] for key in ("value", "low", "high"))
-    interval = "" if low is None else f" [{low:.2f}, {high:.2f}]"
-    name, _ = BOUNDS["all_but_margin"]
-    return f"{name}, {seller} seller: {value:.2f}{interval}; the report has it against every seller"
