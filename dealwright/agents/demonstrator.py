@@ -3,9 +3,9 @@
 Its Thought reads, reckons and plans - the turn, which kinds of argument the seller hinted at that it has not brought
 up yet, whether the ask is above the budget, which kind it will bring up, by what share of the budget it will raise its
 last offer - but its moves use little of that: it opens anywhere, climbs by any step, argues now and then while it has
-heard of something, often about that and often about anything, and takes most asks that it can afford. To act on what it reads, and to find
-out which steps pay, is left to training; so its manner differs from game to game as widely as what training may have
-to find.
+heard of something, often about that and often about anything, and takes most asks that it can afford. To act on what
+it reads, and to find out which steps pay, is left to training; so its manner differs from game to game as widely as
+what training may have to find.
 """
 
 import math

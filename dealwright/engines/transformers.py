@@ -130,9 +130,9 @@ class TransformersEngine:
         return cache, [history.ids[count:] for history, (_, _, count) in zip(histories, found, strict=True)]
 
     def _fresh(self, rows: Sequence[tuple[int, ...]]) -> tuple[BlockCache, list[tuple[int, ...]]]:
-        """Return a new cache, and what is not yet in it: of dialogues that are alike, as a group's are, the last token.
+        """Return a new cache, and what is not yet in it: of dialogues that begin alike the last token.
 
-        Their other tokens are read once for all of them.
+        The other tokens of what a group's games begin with are read once for all of them.
         """
         unique = list(dict.fromkeys(rows))
         if len(unique) == len(rows) or min(map(len, unique)) < 2:
