@@ -95,8 +95,8 @@ def test_hostile_words_add_no_marker_where_a_dialogue_goes_on_from_sampled_token
 def test_our_own_tokenizer_reads_hostile_words_without_its_special_tokens(
     side: Role, attack: str, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    own = [id for id in tokenizer.all_special_ids if id is not None]
-    everything = [*own, *(id for token, id in tokenizer.get_added_vocab().items())]
+    # The marks of the ruler are tokens that were added too, but plain text.
+    everything = [id for id, token in tokenizer.added_tokens_decoder.items() if token.special]
 
     def special(talk: str) -> list[int]:
         return [id for id in render(tokenizer, heard(side, talk), prompt=True) if id in everything]

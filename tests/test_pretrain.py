@@ -23,17 +23,18 @@ def test_a_short_run_falls_to_zero_once() -> None:
     assert rate_share(9, 10) == pytest.approx(0.1 * 0.1)
 
 
-def test_a_drill_counts_its_answers_alone() -> None:
+def test_a_drill_is_a_ruler_and_twelve_questions_of_which_the_answers_alone_count() -> None:
     tokenizer = own_tokenizer()
     for row in drill_rows(tokenizer, Random(3), 6):
-        assert 0 < sum(row.mask) < len(row.mask)
         asked = tokenizer.decode([id for id, bit in zip(row.ids, row.mask, strict=True) if not bit])
         answered = tokenizer.decode([id for id, bit in zip(row.ids, row.mask, strict=True) if bit])
+        assert re.match(r"(\d+% [\d.]+ ?){18}\n", asked)
         compared, offered = answered.count("under") + answered.count("over"), answered.count("\n")
-        sums = [(int(last), int(by)) for last, by in re.findall(r"bid (\d+)\+(\d+)=(?!\d)", asked)]
-        assert sorted([compared, offered, len(sums)]) == [0, 0, 8]
-        if sums:
-            assert answered.split() == [f"{last + by}%." for last, by in sums]
+        raised = re.findall(r"bid \d+%\+\d+=(?!\d)", asked)
+        assert compared + offered + len(raised) == 12
+        whole = tokenizer.decode(row.ids)
+        for last, by, percent in re.findall(r"bid (\d+)%\+(\d+)=(\d+)%", whole):
+            assert int(last) + int(by) == int(percent)
 
 
 def test_prices_of_the_base_s_games_are_its_own_and_a_deal_is_mostly_there() -> None:
