@@ -1,4 +1,4 @@
-"""Choose a checkpoint: the earliest that is not worse than the best and does not overshoot."""
+"""Choose a checkpoint: the one with the highest validation reward that does not overshoot."""
 
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +10,6 @@ from dealwright.evaluation.compare import compare, measure
 from dealwright.evaluation.metrics import prepare
 from dealwright.params import Select
 
-NOISE = 0.02  # the loss of mean reward that does not count (protocol, section 6)
 SHOWN = ("reward", "deal_rate", "overshoot_rate", "invalid_rate", "leak_rate", "bargained_ratio", "first_offer_ratio")
 
 
@@ -18,9 +17,9 @@ def select_checkpoint(episodes: pl.DataFrame, params: Select) -> dict[str, Any]:
     """Return which checkpoint to take and why, from probe games on the validation scenarios.
 
     A checkpoint is eligible where at most `params.overshoot` of its games end above the budget; where none is, those
-    that overshoot least are. Among the eligible the one with the highest mean reward is the best, and the earliest is
-    taken whose paired 95 % interval against it excludes a loss of more than NOISE. An interval that merely reaches 0
-    would not do: with few games it lets every checkpoint pass for as good as the best.
+    that overshoot least are. Among the eligible the one with the highest mean reward is taken, and of equal ones the
+    earliest. One that is merely not worse would not do: while the learning rate is high, slips are frequent that a few
+    hundred games do not show.
     The reward of the chosen one is the winner of a contest and is never quoted as a result. Raises DealwrightError
     where a reward is no number.
     """
@@ -42,18 +41,11 @@ def select_checkpoint(episodes: pl.DataFrame, params: Select) -> dict[str, Any]:
         eligible = [step for step in tables if measured[step]["overshoot_rate"].value == least]
         allowed = f"the fewest games above the budget, {least:.1%}; none has at most {params.overshoot:.1%}"
     best = max(eligible, key=lambda step: (measured[step]["reward"].value, -step))
-    entries, tied = [], []
+    entries = []
     for step, table in tables.items():
         found = compare(table, tables[best], params.resamples, params.seed)
         difference = None if found is None else found[0]
         entry = {name: asdict(measured[step][name]) for name in SHOWN if name in measured[step]}
         entries.append({"step": step, **entry, "difference": None if difference is None else asdict(difference)})
-        if step in eligible and (
-            step == best or (difference and difference.low is not None and difference.low >= -NOISE)
-        ):
-            tied.append(step)
-    chosen = min(tied)
     why = f"step {best} has the highest validation reward of those with {allowed}"
-    if chosen != best:
-        why += f"; step {chosen} is the earliest that loses at most {NOISE} against it by the paired 95 % interval"
-    return {"selected": chosen, "best": best, "why": why, "checkpoints": entries}
+    return {"selected": best, "why": why, "checkpoints": entries}
