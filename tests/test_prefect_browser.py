@@ -59,6 +59,7 @@ def test_a_run_shows_a_task_run_for_each_stage_and_its_artifacts(pages: Pages, p
     names = page.locator("a[href*='/runs/task-run/']")
     for place, stage in enumerate(["publish", "register", "train", "ingest"]):
         names.nth(place).filter(has_text=stage).wait_for()
+    assert list(reversed(names.all_inner_texts())) == ["ingest", "train", "register", "publish"]
     page.get_by_text("Artifacts", exact=True).click()
     artifact(page, "http://127.0.0.1:8080/index.html").wait_for()
     artifact(page, "The results table").click()
