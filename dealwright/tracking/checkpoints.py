@@ -1,12 +1,16 @@
 """What the working tree knows of its checkpoints: their files, their validation metrics, the training curves."""
 
 import csv
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dealwright.checkpoints import CHECKPOINTS, checkpoint_folder
+import yaml
+
+from dealwright.checkpoints import CHECKPOINTS, WARM_START, checkpoint_folder
 from dealwright.files import read_json
 from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.guarded import guard_rates
@@ -16,6 +20,7 @@ from dealwright.tracking.revisions import dvc_hash, git_revision, hash_file, has
 SCENARIOS = Path("data/scenarios.parquet")
 SELECTION = Path("reports/selection.json")
 CURVES = Path("reports/training.csv")
+LOCK = Path("dvc.lock")
 PROBE_GAMES = Path("data/rollouts/validation.parquet")
 
 
@@ -40,7 +45,10 @@ def read_selection() -> dict[str, Any]:
 
 
 def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
-    """Return the checkpoints that selection compared, each with the tags of its version."""
+    """Return the checkpoints that selection compared, each with the tags of its version.
+
+    Raises TrackingError where a folder is not what selection compared.
+    """
     products = training_products(SCENARIOS)
     shared = {
         "git_revision": git_revision(),
@@ -61,7 +69,41 @@ def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
         if step in guarded:
             tags["validation_guard_rate"] = str(guarded[step])
         checkpoints.append(Checkpoint(step, folder, tags))
+    _require_compared(CHECKPOINTS)
+    if any(checkpoint.step == 0 for checkpoint in checkpoints):
+        _require_compared(WARM_START)
     return checkpoints
+
+
+def _require_compared(folder: Path) -> None:
+    """Refuse models that are not those of dvc.lock, to which the figures of selection belong.
+
+    A killed stage leaves half of a folder, or new weights beside the figures of the old ones.
+    """
+    lock = yaml.safe_load(LOCK.read_text(encoding="utf-8")) if LOCK.is_file() else None
+    inputs = ((lock or {}).get("stages") or {}).get("select", {}).get("deps", [])
+    recorded = {entry["path"]: entry.get("md5") for entry in inputs}.get(folder.as_posix())
+    if recorded is not None and recorded != _dvc_folder_hash(folder):
+        raise TrackingError(
+            f"{folder} does not hold what {SELECTION} compared, as after a stage that was killed; run `dvc repro` "
+            "first"
+        )
+
+
+def _dvc_folder_hash(folder: Path) -> str:
+    """Return the hash that DVC gives a folder: of the list of its files and their hashes."""
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    listed = []
+    for name in sorted(files):
+        with files[name].open("rb") as file:
+            listed.append({"md5": hashlib.file_digest(file, _md5).hexdigest(), "relpath": name})
+    digest = _md5()
+    digest.update(json.dumps(listed).encode())
+    return f"{digest.hexdigest()}.dir"
+
+
+def _md5() -> Any:
+    return hashlib.md5(usedforsecurity=False)
 
 
 def _metric_tags(entry: Mapping[str, Any]) -> dict[str, str]:
