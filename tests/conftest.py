@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,18 @@ def base_folder(tokenizer: "PreTrainedTokenizerFast", tmp_path_factory: pytest.T
     tiny_llama(tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def locales(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Compile two locales that few machines have, and return where they are found; without localedef nowhere."""
+    if shutil.which("localedef") is None:
+        return {}
+    folder = tmp_path_factory.mktemp("locales")
+    for name in ("de_DE", "tr_TR"):
+        command = ["localedef", "--no-archive", "-i", name, "-f", "UTF-8", str(folder / f"{name}.UTF-8")]
+        subprocess.run(command, capture_output=True, check=False)
+    return {"LOCPATH": str(folder)}
 
 
 @pytest.fixture(scope="session")

@@ -27,17 +27,14 @@ KILLS = int(os.environ.get("SOAK_KILLS", "20"))
 PYTHON = Path(sys.executable)
 
 
-def run(
-    project: Path, *command: str, seconds: float | None = None, environment: Mapping[str, str] = MappingProxyType({})
-) -> float:
-    """Run a command of the environment to its end, or kill it with all that it started; return the seconds it took."""
+def start(project: Path, command: tuple[str, ...], environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+    """Start a command of the environment as the head of a process group."""
     surroundings = {
         **{name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
         **{"PATH": os.pathsep.join([str(PYTHON.parent), os.environ["PATH"]]), "PYTHONPATH": str(project)},
         **environment,
     }
-    started = time.monotonic()
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [str(PYTHON), "-m", *command],
         cwd=project,
         env=surroundings,
@@ -46,23 +43,35 @@ def run(
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def run(project: Path, *command: str, environment: Mapping[str, str] = MappingProxyType({})) -> float:
+    """Run a command to its end and return the seconds it took."""
+    started = time.monotonic()
+    process = start(project, command, environment)
+    output, _ = process.communicate()
+    assert process.returncode == 0, f"{' '.join(command)}: {output[-2000:]}"
+    return time.monotonic() - started
+
+
+def kill(project: Path, *command: str, after: float) -> bool:
+    """Kill a command with all that it started after some seconds; return whether it was still at work."""
+    process = start(project, command, {})
     try:
-        output, _ = process.communicate(timeout=seconds)
+        process.communicate(timeout=after)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    else:
-        assert process.returncode == 0, f"{' '.join(command)}: {output[-2000:]}"
-    return time.monotonic() - started
+        return True
+    return False
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone that has run the smoke profile once."""
+    """A clone with the smoke profile's sizes; each test brings it as far as it needs."""
     folder = tmp_path_factory.mktemp("soak") / "project"
     subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
     run(folder, "dealwright", "profile", "smoke")
-    run(folder, "dvc", "repro")
     return folder
 
 
@@ -76,16 +85,30 @@ def outputs(project: Path) -> dict[str, str]:
     }
 
 
+def torn(project: Path, whole: Mapping[str, str]) -> list[str]:
+    """Return the files that a kill left half-written at their places; those beside them begin with a dot."""
+    return [
+        name
+        for name, content in outputs(project).items()
+        if not any(part.startswith(".") for part in Path(name).parts) and whole.get(name) != content
+    ]
+
+
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_killed_at_any_moment_ends_with_the_same_files(stage: str, project: Path) -> None:
+def test_a_stage_killed_at_any_moment_tears_no_file_and_ends_with_the_same_files(stage: str, project: Path) -> None:
+    run(project, "dvc", "repro", stage)
     before, lock = outputs(project), (project / "dvc.lock").read_bytes()
     command = ("dvc", "repro", "--force", "--single-item", stage)
     took = run(project, *command)
     assert (outputs(project), (project / "dvc.lock").read_bytes()) == (before, lock)
     draw = Random(f"{os.environ.get('SOAK_SEED', '0')}/{stage}")
-    moments = [draw.uniform(0, took) for _ in range(KILLS)]
-    for moment in moments:
-        run(project, *command, seconds=moment)
+    kills = 0
+    while kills < KILLS:
+        moment = draw.uniform(0, took)
+        if not kill(project, *command, after=moment):
+            continue
+        kills += 1
+        assert torn(project, before) == [], f"killed after {moment:.2f} s"
         run(project, *command)
         assert (outputs(project), (project / "dvc.lock").read_bytes()) == (before, lock), (
             f"killed after {moment:.2f} s"
@@ -108,15 +131,17 @@ def versions(project: Path) -> Mapping[tuple[str, str], int]:
 def test_a_registration_killed_at_any_moment_leaves_no_double_and_no_half(
     project: Path,
 ) -> None:
+    run(project, "dvc", "repro")
     took = run(project, "dealwright", "register")
     whole = versions(project)
     assert set(whole.values()) == {1, len(whole) - 1}
     draw = Random(os.environ.get("SOAK_SEED", "0"))
-    for _ in range(KILLS):
+    kills = 0
+    while kills < KILLS:
         moment = draw.uniform(0, took)
         shutil.rmtree(project / "mlartifacts")
         (project / "mlflow.db").unlink()
-        run(project, "dealwright", "register", seconds=moment)
+        kills += kill(project, "dealwright", "register", after=moment)
         run(project, "dealwright", "register")
         assert versions(project) == whole, f"killed at {moment:.2f} s"
     print(f"\nregister: {KILLS} kills within {took:.1f} s, the same {len(whole) - 1} versions")
@@ -127,20 +152,24 @@ def test_a_registration_killed_at_any_moment_leaves_no_double_and_no_half(
     [
         {},
         {"PYTHONHASHSEED": "1"},
-        {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu"},
-        {"LC_ALL": "de_DE.UTF-8", "TZ": "America/St_Johns"},
+        {"LC_ALL": "tr_TR.UTF-8", "LANGUAGE": "tr", "TZ": "Asia/Kathmandu"},
+        {"LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de", "TZ": "America/St_Johns"},
         {"LC_ALL": "C", "PYTHONHASHSEED": "4294967295"},
     ],
     ids=str,
 )
-def test_a_rerun_gives_the_same_lock_in_other_surroundings(surroundings: dict[str, str], project: Path) -> None:
+def test_a_rerun_gives_the_same_lock_in_other_surroundings(
+    surroundings: dict[str, str], locales: dict[str, str], project: Path
+) -> None:
+    run(project, "dvc", "repro")
     before, lock = outputs(project), (project / "dvc.lock").read_bytes()
-    took = run(project, "dvc", "repro", "--force", environment=surroundings)
+    took = run(project, "dvc", "repro", "--force", environment={**locales, **surroundings})
     assert (outputs(project), (project / "dvc.lock").read_bytes()) == (before, lock)
     print(f"\n{surroundings}: {took:.0f} s, the same dvc.lock")
 
 
 def test_a_rerun_gives_the_same_lock_in_another_folder(project: Path, tmp_path: Path) -> None:
+    run(project, "dvc", "repro")
     moved = tmp_path / "an other place"
     shutil.copytree(project, moved, symlinks=True)
     run(moved, "dvc", "repro", "--force")
