@@ -12,6 +12,7 @@ from dealwright.engines.kept import KeptAnswers, KeptEngine
 from dealwright.engines.openai_server import OpenaiEngine, ServerError
 from dealwright.engines.spending import Budget, BudgetSpentError, Usage
 from dealwright.errors import DealwrightError
+from tests.disk import full_disk
 from tests.faulty_server import FaultyServer, close, completion, echo, say, send
 
 SAMPLING = Sampling(temperature=0.7, max_tokens=16, seed=3)
@@ -83,6 +84,15 @@ def test_a_line_that_a_kill_cut_off_is_asked_again_and_the_file_stays_whole(path
         assert texts(engine(server, path).generate(ask("a", "b"), SAMPLING)) == ["a", "b"]
         assert len(server.bodies) == 3
     assert [json.loads(line)["text"] for line in path.read_text().splitlines()] == ["a", "b"]
+
+
+def test_a_line_is_cut_off_without_writing_the_answers_before_it_anew(path: Path) -> None:
+    with FaultyServer(echo) as server:
+        engine(server, path).generate(ask("a", "b"), SAMPLING)
+    path.write_bytes(path.read_bytes()[:-20])
+    with full_disk(0):
+        KeptAnswers(path, "m")
+    assert [json.loads(line)["text"] for line in path.read_text().splitlines()] == ["a"]
 
 
 def test_a_damaged_file_is_one_clear_error(path: Path) -> None:

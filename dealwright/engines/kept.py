@@ -5,6 +5,7 @@ second try, are interchangeable draws: each kept answer is given out once, in th
 """
 
 import json
+import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -80,7 +81,7 @@ class KeptAnswers:
         content = self.path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
-            self.path.write_bytes(whole)
+            os.truncate(self.path, len(whole))  # writing it anew would lose answers to a full disk or a second kill
         try:
             lines: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
         except ValueError as error:
