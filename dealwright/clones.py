@@ -35,6 +35,7 @@ def refresh_clone(project: Path, clone: Path, profile: str | None, overrides: Ma
     """
     if not clone.is_dir():
         beside = clone.with_name(f".{clone.name}.partial")
+        shutil.rmtree(beside, ignore_errors=True)  # what a kill left, into which git would not clone
         _git(project, "clone", "--quiet", "--no-checkout", str(project), str(beside))
         beside.rename(clone)
     _git(clone, "fetch", "--quiet", str(project), "HEAD")

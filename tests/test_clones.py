@@ -54,6 +54,15 @@ def test_the_clone_has_the_commit_with_the_parameters_as_they_stand(project: Pat
     assert params.read_text() == before
 
 
+def test_what_a_killed_cloning_left_is_in_nobody_s_way(project: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    (tmp_path / ".clone.partial/.git").mkdir(parents=True)
+    (tmp_path / ".clone.partial/.git/config").write_text("half")
+    refresh_clone(project, clone, None, {})
+    assert (clone / "code.py").read_text() == "one\n"
+    assert not (tmp_path / ".clone.partial").exists()
+
+
 def test_a_clone_is_refreshed_and_keeps_what_git_ignores(project: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     refresh_clone(project, clone, None, {})
