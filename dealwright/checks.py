@@ -118,7 +118,8 @@ def _check_sellers(params: Params) -> None:
 
 
 def _check_engines(params: Params) -> None:
-    """Refuse names of engines that are taken or unknown, and those to be seated that cannot be."""
+    """Refuse names of engines that are taken or unknown, those to be seated that cannot be, and passwords."""
+    from dealwright.addresses import without_password
     from dealwright.agents import COLUMNS, FIXED_POLICIES, FLOOR_ONLY
     from dealwright.evaluation.compare import BEST_SCRIPT, MODELS
     from dealwright.reference import FITTED
@@ -135,6 +136,9 @@ def _check_engines(params: Params) -> None:
         raise CheckError(f"engines: expected names that no script or model has, got {', '.join(sorted(names))}")
     sellers = {split_seller(name, params)[0] for name in params.evaluate.sellers}
     for name, spec in params.engines.items():
+        # Parameters are written into MLflow and the report, those of engines that nobody seats too.
+        if spec.kind == "openai" and without_password(spec.address) != spec.address:
+            raise CheckError(f"engines.{name}.address: expected no password in it; name a key by key_variable")
         if name in buyers or name in sellers:
             try:
                 check_engine(spec)

@@ -116,6 +116,11 @@ def test_parameters_that_cannot_work_are_named_before_work_starts(
     assert message in checked()
 
 
+def test_a_password_in_an_address_is_refused_and_not_repeated(project: Path) -> None:
+    change("engines", {"big": {"kind": "openai", "model": "m", "address": "https://me:secret@host/v1"}})
+    assert checked() == "error: engines.big.address: expected no password in it; name a key by key_variable"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
