@@ -1,12 +1,16 @@
-"""What is looked at before DVC touches anything: the parameters, the source of products, the base model."""
+"""What is looked at before DVC touches anything: its lock, the parameters, the source of products, the base model."""
 
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from dealwright.errors import DealwrightError
 from dealwright.params import Params, load_params
 from dealwright.profiles import PARAMS, Change, differences, read_params, standing_profile
+
+LOCK = Path("dvc.lock")
 
 
 class CheckError(DealwrightError):
@@ -55,6 +59,7 @@ def check() -> Check:
     from dealwright.catalogue.sources import unused_columns
 
     params = load_params(PARAMS)
+    _check_lock()
     _check_sellers(params)
     _check_engines(params)
     splits, rejected = _read_catalogue(params)
@@ -69,6 +74,22 @@ def check() -> Check:
     committed = _committed_params()
     edits = None if committed is None else differences(read_params(committed, "the committed params.yaml"), values)
     return Check(profile, deviations, edits, splits, rejected, unused_columns(params.catalogue))
+
+
+def _check_lock() -> None:
+    """Refuse a dvc.lock that DVC cannot read: it writes the file in place, so a kill may cut it off."""
+    if not LOCK.is_file():
+        return
+    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from voluptuous import Invalid
+
+    try:
+        COMPILED_LOCKFILE_SCHEMA(yaml.safe_load(LOCK.read_bytes()) or {})
+    except (yaml.YAMLError, UnicodeDecodeError, Invalid) as error:
+        raise CheckError(
+            f"{LOCK} cannot be read, as after a kill while DVC wrote it; `git checkout {LOCK}`, or remove it, and run "
+            "this again: the stages that it does not name run again"
+        ) from error
 
 
 def _read_catalogue(params: Params) -> tuple[dict[str, int], dict[str, int]]:

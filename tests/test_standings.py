@@ -79,8 +79,8 @@ def test_every_page_of_a_search_is_read() -> None:
     class Page(list[int]):
         token: str
 
-    def search(query: str, page_token: str | None) -> Page:
-        assert query == "name = 'a'"
+    def search(query: str, max_results: int, page_token: str | None) -> Page:
+        assert (query, max_results) == ("name = 'a'", 1000)
         found, token = pages[page_token]
         page = Page(found)
         page.token = token

@@ -8,6 +8,8 @@ from typing import Any
 from dealwright.tracking.connection import TrackingError, is_made, shown_uri, store
 from dealwright.tracking.history import CHAMPION
 
+PAGE = 1000  # MLflow's own, of ten thousand versions, takes a gigabyte of memory
+
 
 @dataclass(frozen=True, slots=True)
 class RegisteredModel:
@@ -86,10 +88,10 @@ def read_model(name: str) -> RegisteredModel:
 
 
 def all_pages(search: Callable[..., Any], *query: Any) -> list[Any]:
-    """Return everything that one of MLflow's searches finds, whatever the size of its pages."""
+    """Return everything that one of MLflow's searches finds, page by page."""
     found, token = [], None
     while True:
-        page = search(*query, page_token=token)
+        page = search(*query, max_results=PAGE, page_token=token)
         found += page
         token = page.token
         if not token:

@@ -1,0 +1,42 @@
+"""A dvc.lock that a kill cut off while DVC wrote it, which it does in place, is found before work starts."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from dvc.dvcfile import Lockfile
+from dvc.exceptions import DvcException
+from dvc.repo import Repo
+
+from dealwright.cli import main
+from tests.standin import ROOT
+
+LINE = (
+    "error: dvc.lock cannot be read, as after a kill while DVC wrote it; `git checkout dvc.lock`, or remove it, and "
+    "run this again: the stages that it does not name run again\n"
+)
+
+
+def readable(repo: Repo) -> bool:
+    try:
+        Lockfile(repo, "dvc.lock").load()
+    except DvcException:
+        return False
+    return True
+
+
+def test_a_lock_is_refused_exactly_where_dvc_cannot_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("params.yaml", "profiles", "data/catalogue", "data/base"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
+    whole = (ROOT / "dvc.lock").read_bytes()
+    cuts = [0, 15, 24, 40, 1000, 6112, 20_000, *(whole.index(b"nfiles") + at for at in (2, 6, 7, 8)), len(whole)]
+    outcomes = set()
+    with Repo(uninitialized=True) as repo:
+        for cut in cuts:
+            Path("dvc.lock").write_bytes(whole[:cut])
+            result = CliRunner().invoke(main, ["check"])
+            assert (result.exit_code == 0) == readable(repo), cut
+            outcomes.add(result.stderr)
+    assert outcomes == {"", LINE}
