@@ -14,7 +14,10 @@ from dealwright.files import write_json, write_parquet
 from dealwright.params import load_params
 from dealwright.phases.analysis import analyse_phases
 from dealwright.report.build import build_page
+from dealwright.report.drawing import spread
 from dealwright.report.figures_reading import reading
+from dealwright.report.figures_results import by_category
+from dealwright.report.figures_training import training_curves
 from dealwright.report.inputs import Inputs, read_inputs
 from dealwright.report.table import results_markdown, results_table
 from dealwright.report.transcripts import choose_three
@@ -142,6 +145,24 @@ def test_the_page_says_what_the_run_shows_beside_what_the_paper_reports(page: st
     assert "naive bargaining the buyer starts out bargaining naively steps 0 to 50" in text
     assert "planted by the demonstrator" in text and "is planted, not found" in text
     assert "cue ladder ★" in text
+
+
+def test_a_short_run_has_no_fractions_of_a_step() -> None:
+    (picture,) = training_curves(pl.DataFrame({"step": [1, 2], "reward": [0.0, 1.0]}), None)
+    written = re.findall(r">([^<>]+)</text>", picture.svg)
+    assert {"1", "2"} < set(written) and {"1.2", "1.4", "1.5"}.isdisjoint(written)
+
+
+def test_the_mark_of_a_category_without_an_interval_is_hollow() -> None:
+    alone = {"value": 0.4, "low": None, "high": None, "games": 2}
+    found = {"kettles": {"training": {"reward": alone}}, "chairs": {"training": {"reward": alone | CUT}}}
+    picture = by_category({"by_category": found}, "training")
+    assert picture is not None and picture.svg.count("fill: var(--paper); stroke: var(--blue)") == 1
+
+
+def test_labels_of_prices_that_lie_close_stand_one_above_the_other() -> None:
+    assert spread([160.0, 128.0, 126.0], 20.0) == [166.0, 146.0, 126.0]
+    assert spread([60.0, 30.0, 10.0], 20.0) == [60.0, 30.0, 10.0]
 
 
 def test_a_run_without_any_piece_still_gives_a_page_that_says_what_is_missing() -> None:

@@ -121,3 +121,10 @@ def test_nothing_is_wider_than_a_phone_and_the_dark_is_dark(reports: Path, brows
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_the_printed_report_fills_its_pages(reports: Path, browser: "Browser") -> None:
+    page, _ = watched(browser)
+    page.goto((reports / "index.html").as_uri())
+    printed = page.pdf(format="A4")
+    assert printed.count(b"/Type /Page\n") in (7, 8, 9)  # half-empty ones made it ten

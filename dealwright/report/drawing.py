@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
@@ -110,10 +111,13 @@ def drawing(name: str, title: str, words: str, height: float, width: float = WID
 def interval_marks(
     axes: "Axes", places: Sequence[float], estimates: Sequence[Estimate], colour: str, marker: str, label: str
 ) -> None:
-    """Draw estimates as marks at the given heights, with their intervals lying along x."""
+    """Draw estimates as marks at the given heights, their intervals along x; a mark without one is hollow."""
     values, lows, highs = extents(estimates)
     axes.hlines(places, lows, highs, color=colour, linewidth=1.6)
-    axes.plot(values, places, linestyle="none", marker=marker, color=colour, markersize=6, label=label)
+    style: dict[str, Any] = {"linestyle": "none", "marker": marker, "color": colour, "markersize": 6}
+    axes.plot(values, places, label=label, **style)
+    bare = [place for place, estimate in enumerate(estimates) if estimate["low"] is None]
+    axes.plot([values[place] for place in bare], [places[place] for place in bare], **style, markerfacecolor=PAPER)
 
 
 def interval_rows(axes: "Axes", series: Sequence[Series], rows: Mapping[str, str], apart: float) -> None:
@@ -140,6 +144,22 @@ def extents(estimates: Sequence[Estimate]) -> tuple[list[float], list[float], li
     lows = [estimate["value"] if estimate["low"] is None else estimate["low"] for estimate in estimates]
     highs = [estimate["value"] if estimate["high"] is None else estimate["high"] for estimate in estimates]
     return values, lows, highs
+
+
+def whole_steps(axes: "Axes") -> None:
+    """Keep fractions off the x axis, which counts steps or turns."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
+
+
+def spread(levels: Sequence[float], apart: float) -> list[float]:
+    """Return the levels raised where they lie closer together than labels may stand, the lowest where it is."""
+    places = list(levels)
+    order = sorted(range(len(levels)), key=lambda place: levels[place])
+    for below, above in pairwise(order):
+        places[above] = max(places[above], places[below] + apart)
+    return places
 
 
 def _inline(svg: str, name: str, title: str, words: str) -> Markup:

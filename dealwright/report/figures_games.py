@@ -8,7 +8,7 @@ import polars as pl
 from dealwright.agents.arguments import Argument, detect_argument
 from dealwright.game import Role, StopReason, Zone, parse_message
 from dealwright.game.reward import TOLERANCE
-from dealwright.report.drawing import BLUE, GREEN, INK, ORANGE, PURPLE, QUIET, VERMILION, Picture, drawing
+from dealwright.report.drawing import BLUE, GREEN, INK, ORANGE, PURPLE, QUIET, VERMILION, Picture, drawing, whole_steps
 from dealwright.report.words import STOPS, buyer_name, number, percent, plain
 
 _ENDS = {
@@ -83,6 +83,7 @@ def concessions(games: pl.DataFrame, buyers: Sequence[str], seller: str) -> Pict
             name = buyer_name(buyer)
             canvas.axes.plot(*_split(offers), color=colour, marker="o", label=f"{name}: offer")
             canvas.axes.plot(*_split(asks), color=colour, marker="s", linestyle="--", label="its seller: ask")
+        whole_steps(canvas.axes)
         canvas.axes.set_xlabel("turn")
         canvas.axes.set_ylabel("share of the list price")
         canvas.axes.figure.legend(loc="outside upper left", ncols=2)

@@ -18,6 +18,7 @@ from dealwright.report.drawing import (
     Picture,
     drawing,
     extents,
+    whole_steps,
 )
 from dealwright.report.words import interval, number
 
@@ -73,10 +74,11 @@ def training_curves(training: pl.DataFrame, phases: dict[str, Any] | None) -> li
         words = f"{title} from {number(values[0])} at step {steps[0]} to {number(values[-1])} at step {steps[-1]}"
         with drawing(f"train-{metric}", title, words, 1.9, SMALL) as canvas:
             axes = canvas.axes
-            axes.plot(steps, values, color=BLUE, linewidth=0.9, alpha=0.55, marker="." if len(steps) < 30 else None)
+            # Told apart by width: a line faint enough to stand back on white is lost on a dark page.
+            axes.plot(steps, values, color=BLUE, linewidth=0.9, alpha=0.8, marker="." if len(steps) < 30 else None)
             if len(steps) > SMOOTH:
                 smooth = curve[metric].rolling_mean(SMOOTH, min_samples=1, center=True)
-                axes.plot(steps, smooth.to_list(), color=BLUE)
+                axes.plot(steps, smooth.to_list(), color=BLUE, linewidth=2.4)
             _finish(axes, unit, phases)
         pictures.append(canvas.picture)
     return pictures
@@ -149,6 +151,7 @@ def checkpoint_rewards(selection: dict[str, Any]) -> Picture | None:
                 canvas.axes.plot(
                     steps, values, color=colour, marker=marker, linestyle="none", markersize=6, label=label
                 )
+        whole_steps(canvas.axes)
         canvas.axes.set_xlabel("training step")
         canvas.axes.set_ylabel("mean reward")
         canvas.axes.figure.legend(loc="outside upper left", ncols=2)
@@ -156,6 +159,7 @@ def checkpoint_rewards(selection: dict[str, Any]) -> Picture | None:
 
 
 def _finish(axes: Any, unit: str, phases: dict[str, Any] | None, filled: bool = True) -> None:
+    whole_steps(axes)
     axes.set_xlabel("training step")
     axes.set_ylabel(unit)
     if unit == ZONE:

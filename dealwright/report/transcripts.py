@@ -8,10 +8,11 @@ import polars as pl
 
 from dealwright.agents.arguments import detect_argument
 from dealwright.game import ActionKind, Message, Role, StopReason, format_price, parse_message
-from dealwright.report.drawing import BLUE, GREEN, INK, VERMILION, Picture, drawing
+from dealwright.report.drawing import BLUE, GREEN, INK, VERMILION, Picture, drawing, spread
 from dealwright.report.words import STOPS, money, plain
 
 Row = Mapping[str, Any]
+LABEL_HEIGHT = 0.13  # of the chart's axis, for a letter beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +143,15 @@ def _picture(game: Row, name: str) -> Picture:
     with drawing(name, "Offers and asks by turn", words, 2.2) as canvas:
         axes = canvas.axes
         turns = max(2, len(game["offers"]))
-        for symbol, key, colour, dash in (
-            ("P", "list_price", INK, ":"),
-            ("B", "budget", BLUE, "--"),
-            ("C", "cost", VERMILION, "--"),
+        top = 1.06 * max(game["list_price"], *(amount for _, amount in [*offers, *asks]), game["budget"])
+        prices = [game["list_price"], game["budget"], game["cost"]]
+        heights = spread(prices, top * LABEL_HEIGHT)
+        for symbol, price, height, colour, dash in zip(
+            "PBC", prices, heights, (INK, BLUE, VERMILION), (":", "--", "--"), strict=True
         ):
-            axes.axhline(game[key], color=colour, linestyle=dash, linewidth=1)
+            axes.axhline(price, color=colour, linestyle=dash, linewidth=1)
             axes.annotate(
-                symbol, (1, game[key]), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
+                symbol, (1, height), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
                 va="center", color=colour, weight="bold",
             )  # fmt: skip
         if offers:
@@ -168,7 +170,7 @@ def _picture(game: Row, name: str) -> Picture:
             )
         axes.set_xlim(0.7, turns + 0.3)
         axes.set_xticks(range(1, turns + 1))
-        axes.set_ylim(0, max(game["list_price"], *(amount for _, amount in [*offers, *asks]), game["budget"]) * 1.06)
+        axes.set_ylim(0, top)
         axes.set_xlabel("turn")
         axes.set_ylabel("dollars")
         if offers or asks:
