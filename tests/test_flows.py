@@ -108,6 +108,29 @@ def test_lines_come_while_the_command_runs_and_its_whole_tree_ends_with_it(tmp_p
         os.kill(int(str(stopped.value)), 0)
 
 
+def test_only_a_tracking_server_that_is_away_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.states import Failed
+
+    from flows.reproduce import may_pass, publish, register, reproduce
+    from flows.retrain import decide, look_at_catalogue, prepare_clone, retrain
+    from flows.stages import CommandError, reproduce_stage, run_command
+
+    once = (reproduce, retrain, reproduce_stage, publish, look_at_catalogue, prepare_clone, decide)
+    assert [work.retries for work in once] == [0] * 7
+    assert register.retries == 2 and register.retry_condition_fn is may_pass
+
+    def passes(command: str) -> bool:
+        with pytest.raises(CommandError) as stop:
+            run_command([sys.executable, "-m", "dealwright", command], print)
+        return may_pass(register, register, Failed(message=str(stop.value)))
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert passes("checkpoints")  # it asks the same server, and needs no results
+    monkeypatch.chdir(tmp_path)
+    assert not passes("register")
+
+
 @pytest.mark.slow
 def test_the_flow_has_a_task_run_for_each_stage_and_names_the_skipped(project: Path, server: None) -> None:
     from prefect import flow
