@@ -82,4 +82,5 @@ def test_checkpoints_that_are_not_those_that_selection_compared_are_not_register
 
 
 def test_checkpoints_that_selection_compared_are_registered(project: Path, params: Params) -> None:
+    (CHECKPOINT / ".DS_Store").touch()
     assert [version.step for version in register(params).versions] == [0, 5, 10]

@@ -91,8 +91,11 @@ def _require_compared(folder: Path) -> None:
 
 
 def _dvc_folder_hash(folder: Path) -> str:
-    """Return the hash that DVC gives a folder: of the list of its files and their hashes."""
-    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    """Return the hash that DVC gives a folder: of the list of its files and their hashes.
+
+    Without hidden files, as .dvcignore leaves out what a file manager puts there.
+    """
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("[!.]*") if path.is_file()}
     listed = []
     for name in sorted(files):
         with files[name].open("rb") as file:
