@@ -90,6 +90,11 @@ def test_the_bound_without_the_hidden_margin_is_a_row(project: Path) -> None:
     assert "bound" not in run().stdout
 
 
+def test_the_belief_buyer_is_a_row(project: Path) -> None:
+    replaced(project / "reports/evaluation.json", "all_but_margin", "belief")
+    assert "belief buyer   0.85 [0.80, 0.90]" in run().stdout.splitlines()
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "reason"),
     [

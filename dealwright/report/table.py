@@ -34,10 +34,10 @@ def _cells(evaluation: dict[str, Any]) -> list[list[str]]:
     for buyer in sorted_buyers(set(buyers) - {"best_script"}, best):
         name = f"{buyer_name(buyer)} *" if buyer == best else buyer_name(buyer)
         table.append([name, *(_cell(buyers[buyer].get(seller, {}).get("reward")) for seller in sellers)])
-    for bound in ("clairvoyant", "all_but_margin"):
+    for bound, (name, _) in BOUNDS.items():
         found = evaluation.get("bounds", {}).get(bound, {})
         if found:
-            table.append([BOUNDS[bound][0], *(_cell(found.get(seller, {}).get("reward")) for seller in sellers)])
+            table.append([name, *(_cell(found.get(seller, {}).get("reward")) for seller in sellers)])
     return table
 
 
