@@ -7,10 +7,9 @@ from pathlib import Path
 import yaml
 
 from dealwright.errors import DealwrightError
+from dealwright.lock import LOCK
 from dealwright.params import Params, load_params
 from dealwright.profiles import PARAMS, Change, differences, read_params, standing_profile
-
-LOCK = Path("dvc.lock")
 
 
 class CheckError(DealwrightError):

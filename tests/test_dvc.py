@@ -25,7 +25,9 @@ RANKS = {
     **dict.fromkeys(["plan", "rollout", "shards", "players", "reference", "probe", "seats"], 3),
     **dict.fromkeys(["training", "evaluation"], 4),
     **dict.fromkeys(["phases", "report"], 5),
-    **dict.fromkeys(["profiles", "checks", "clones", "processes", "serving", "tracking", "cli", "__main__"], 6),
+    **dict.fromkeys(
+        ["profiles", "lock", "checks", "clones", "processes", "serving", "tracking", "cli", "__main__"], 6
+    ),
     "stages": 7,
     "flows": 8,
 }

@@ -1,41 +1,25 @@
-"""Whether the evaluation is of what stands, by dvc.lock alone: DVC itself would take a second, or wait for a run."""
+"""Whether the evaluation is of what stands, by dvc.lock alone."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from ruamel.yaml import YAML
+from pydantic import TypeAdapter, ValidationError
 from ruamel.yaml.error import YAMLError
 
+from dealwright.lock import LOCK, Stage, read_stages, read_yaml
 from dealwright.params import flatten
 from dealwright.profiles import PARAMS, differences
 
-LOCK = Path("dvc.lock")
 NAMED = 3  # of the parameters that have changed
-
-
-class _File(BaseModel):
-    path: str
-    md5: str | None = None
-
-
-class _Stage(BaseModel):
-    deps: list[_File] = []
-    outs: list[_File] = []
-    params: dict[str, dict[str, Any]] = {}
-
-
-class _Lock(BaseModel):
-    stages: dict[str, _Stage]
 
 
 def why_earlier(evaluation: Path) -> str | None:
     """Say in one line why an evaluation is not of what stands; None where it is."""
     try:
-        stages = _Lock.model_validate(_read(LOCK)).stages
-        params = TypeAdapter(dict[str, Any]).validate_python(_read(PARAMS))
+        stages = read_stages()
+        params = TypeAdapter(dict[str, Any]).validate_python(read_yaml(PARAMS))
     except (OSError, UnicodeError, YAMLError, ValidationError):
         return f"Which run this table is of cannot be told: {LOCK} or {PARAMS} is missing or unreadable"
     made = {out.path: out.md5 for stage in stages.values() for out in stage.outs}
@@ -54,15 +38,10 @@ def why_earlier(evaluation: Path) -> str | None:
     return f"This table is of an earlier run: {reason}"
 
 
-def _read(path: Path) -> Any:
-    # As DVC reads it: to PyYAML, 1e-4 is no number.
-    return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-
-
-def _behind(output: Path, stages: Mapping[str, _Stage]) -> list[_Stage]:
+def _behind(output: Path, stages: Mapping[str, Stage]) -> list[Stage]:
     """Return the stage that makes an output and all those that it follows from."""
     wanted = {output.as_posix()}
-    found: dict[str, _Stage] = {}
+    found: dict[str, Stage] = {}
     while new := {
         name: stage
         for name, stage in stages.items()
@@ -73,7 +52,7 @@ def _behind(output: Path, stages: Mapping[str, _Stage]) -> list[_Stage]:
     return [stage for name, stage in stages.items() if name in found]
 
 
-def _changed(stages: Sequence[_Stage], params: Mapping[str, Any]) -> list[str]:
+def _changed(stages: Sequence[Stage], params: Mapping[str, Any]) -> list[str]:
     """Return the names of the parameters that had other values when the stages ran."""
     standing = flatten(params)
     names: dict[str, None] = {}

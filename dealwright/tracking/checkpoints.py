@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dealwright.checkpoints import CHECKPOINTS, WARM_START, checkpoint_folder
 from dealwright.files import read_json
+from dealwright.lock import LOCK, read_stages
 from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.guarded import guard_rates
 from dealwright.tracking.products import products_hash, training_products
@@ -20,7 +19,6 @@ from dealwright.tracking.revisions import dvc_hash, git_revision, hash_file, has
 SCENARIOS = Path("data/scenarios.parquet")
 SELECTION = Path("reports/selection.json")
 CURVES = Path("reports/training.csv")
-LOCK = Path("dvc.lock")
 PROBE_GAMES = Path("data/rollouts/validation.parquet")
 
 
@@ -80,9 +78,9 @@ def _require_compared(folder: Path) -> None:
 
     A killed stage leaves half of a folder, or new weights beside the figures of the old ones.
     """
-    lock = yaml.safe_load(LOCK.read_text(encoding="utf-8")) if LOCK.is_file() else None
-    inputs = ((lock or {}).get("stages") or {}).get("select", {}).get("deps", [])
-    recorded = {entry["path"]: entry.get("md5") for entry in inputs}.get(folder.as_posix())
+    stages = read_stages() if LOCK.is_file() else {}
+    inputs = stages["select"].deps if "select" in stages else []
+    recorded = {file.path: file.md5 for file in inputs}.get(folder.as_posix())
     if recorded is not None and recorded != _dvc_folder_hash(folder):
         raise TrackingError(
             f"{folder} does not hold what {SELECTION} compared, as after a stage that was killed; run `dvc repro` "

@@ -1,0 +1,41 @@
+"""What dvc.lock records, read without DVC, which would take a second or wait for a run."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from ruamel.yaml import YAML
+
+LOCK = Path("dvc.lock")
+
+
+class File(BaseModel):
+    """An input or an output of a stage, and its hash where DVC has one."""
+
+    path: str
+    md5: str | None = None
+
+
+class Stage(BaseModel):
+    """What a stage read and made when it last ran."""
+
+    deps: list[File] = []
+    outs: list[File] = []
+    params: dict[str, dict[str, Any]] = {}
+
+
+class _Lock(BaseModel):
+    stages: dict[str, Stage]
+
+
+def read_stages() -> dict[str, Stage]:
+    """Return the stages by name.
+
+    Raises OSError, UnicodeError, YAMLError or ValidationError where the file cannot be read.
+    """
+    return _Lock.model_validate(read_yaml(LOCK)).stages
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a file as DVC does: to PyYAML, 1e-4 is no number."""
+    return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
