@@ -5,8 +5,11 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from dealwright.errors import DealwrightError, first_line
 
@@ -24,11 +27,20 @@ def replacing(path: str | Path) -> Iterator[Path]:
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     with _writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left_by_killed(target)
         try:
             yield beside
             os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)
+
+
+def _remove_left_by_killed(target: Path) -> None:
+    """Remove what processes that are no more left half-written beside a file."""
+    for left in target.parent.glob(f".{escape(target.name)}.*"):
+        process = left.name.rpartition(".")[2]
+        if process.isdecimal() and not psutil.pid_exists(int(process)):
+            left.unlink(missing_ok=True)
 
 
 @contextmanager

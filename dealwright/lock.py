@@ -1,5 +1,6 @@
 """What dvc.lock records, read without DVC, which would take a second or wait for a run."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ def read_stages() -> dict[str, Stage]:
     Raises OSError, UnicodeError, YAMLError or ValidationError where the file cannot be read.
     """
     return _Lock.model_validate(read_yaml(LOCK)).stages
+
+
+def output_hashes(stages: Mapping[str, Stage]) -> dict[str, str | None]:
+    """Return the hash that is recorded for every output, by its path."""
+    return {out.path: out.md5 for stage in stages.values() for out in stage.outs}
 
 
 def read_yaml(path: Path) -> Any:

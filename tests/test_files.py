@@ -1,5 +1,6 @@
 """Files and folders are there whole or not at all."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,15 @@ def test_a_folder_is_put_in_place_whole_or_not_at_all(tmp_path: Path) -> None:
         (beside / "other").write_text("new")
     assert [file.name for file in place.iterdir()] == ["other"]
     assert [folder.name for folder in place.parent.iterdir()] == ["warmstart"]
+
+
+def test_what_a_killed_process_left_beside_a_file_goes_with_the_next_writing(tmp_path: Path) -> None:
+    for process in (2**22 + 1, os.getppid()):  # above the highest of Linux, and one that lives
+        (tmp_path / f".figures.json.{process}").write_text("ha")
+    (tmp_path / ".figures.json.old").write_text("mine")
+    write_json(tmp_path / "figures.json", {})
+    left = {f".figures.json.{os.getppid()}", ".figures.json.old", "figures.json"}
+    assert {file.name for file in tmp_path.iterdir()} == left
 
 
 def test_what_was_written_as_json_is_read_back(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from ruamel.yaml.error import YAMLError
 
-from dealwright.lock import LOCK, Stage, read_stages, read_yaml
+from dealwright.lock import LOCK, Stage, output_hashes, read_stages, read_yaml
 from dealwright.params import flatten
 from dealwright.profiles import PARAMS, differences
 
@@ -22,7 +22,7 @@ def why_earlier(evaluation: Path) -> str | None:
         params = TypeAdapter(dict[str, Any]).validate_python(read_yaml(PARAMS))
     except (OSError, UnicodeError, YAMLError, ValidationError):
         return f"Which run this table is of cannot be told: {LOCK} or {PARAMS} is missing or unreadable"
-    made = {out.path: out.md5 for stage in stages.values() for out in stage.outs}
+    made = output_hashes(stages)
     if made.get(evaluation.as_posix()) != hashlib.md5(evaluation.read_bytes()).hexdigest():
         return f"This table is of another run than {LOCK} records"
     behind = _behind(evaluation, stages)

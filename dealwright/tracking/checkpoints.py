@@ -10,11 +10,11 @@ from typing import Any
 
 from dealwright.checkpoints import CHECKPOINTS, WARM_START, checkpoint_folder
 from dealwright.files import read_json
-from dealwright.lock import LOCK, read_stages
+from dealwright.lock import LOCK, Stage, output_hashes, read_stages
 from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.guarded import guard_rates
 from dealwright.tracking.products import products_hash, training_products
-from dealwright.tracking.revisions import dvc_hash, git_revision, hash_file, hash_folder
+from dealwright.tracking.revisions import git_revision, hash_file, hash_folder
 
 SCENARIOS = Path("data/scenarios.parquet")
 SELECTION = Path("reports/selection.json")
@@ -47,10 +47,11 @@ def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
 
     Raises TrackingError where a folder is not what selection compared.
     """
+    recorded = read_stages() if LOCK.is_file() else {}
     products = training_products(SCENARIOS)
     shared = {
         "git_revision": git_revision(),
-        "dvc_revision": dvc_hash(CHECKPOINTS.as_posix()),
+        "dvc_revision": output_hashes(recorded).get(CHECKPOINTS.as_posix()),
         "scenarios_hash": hash_file(SCENARIOS),
         "training_products": str(len(products)),
         "training_products_hash": products_hash(products),
@@ -67,21 +68,20 @@ def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
         if step in guarded:
             tags["validation_guard_rate"] = str(guarded[step])
         checkpoints.append(Checkpoint(step, folder, tags))
-    _require_compared(CHECKPOINTS)
+    _require_compared(CHECKPOINTS, recorded)
     if any(checkpoint.step == 0 for checkpoint in checkpoints):
-        _require_compared(WARM_START)
+        _require_compared(WARM_START, recorded)
     return checkpoints
 
 
-def _require_compared(folder: Path) -> None:
+def _require_compared(folder: Path, recorded: Mapping[str, Stage]) -> None:
     """Refuse models that are not those of dvc.lock, to which the figures of selection belong.
 
     A killed stage leaves half of a folder, or new weights beside the figures of the old ones.
     """
-    stages = read_stages() if LOCK.is_file() else {}
-    inputs = stages["select"].deps if "select" in stages else []
-    recorded = {file.path: file.md5 for file in inputs}.get(folder.as_posix())
-    if recorded is not None and recorded != _dvc_folder_hash(folder):
+    inputs = recorded["select"].deps if "select" in recorded else []
+    compared = {file.path: file.md5 for file in inputs}.get(folder.as_posix())
+    if compared is not None and compared != _dvc_folder_hash(folder):
         raise TrackingError(
             f"{folder} does not hold what {SELECTION} compared, as after a stage that was killed; run `dvc repro` "
             "first"

@@ -4,8 +4,6 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-import yaml
-
 
 def git_revision() -> str | None:
     """Return the commit that is checked out, with `-dirty` where tracked files differ from it; None outside git."""
@@ -19,16 +17,6 @@ def dvc_revision() -> str | None:
     """Return a short hash of dvc.lock, which names every input and output; None before the first `dvc repro`."""
     lock = Path("dvc.lock")
     return hash_file(lock)[:16] if lock.is_file() else None
-
-
-def dvc_hash(output: str) -> str | None:
-    """Return the hash that dvc.lock records for an output; None where it records none."""
-    lock = Path("dvc.lock")
-    if not lock.is_file():
-        return None
-    stages = (yaml.safe_load(lock.read_text(encoding="utf-8")) or {}).get("stages", {})
-    hashes = {out["path"]: out.get("md5") for stage in stages.values() for out in stage.get("outs", [])}
-    return hashes.get(output)
 
 
 def hash_file(path: Path) -> str:
