@@ -13,7 +13,7 @@ from trl import GRPOTrainer
 
 from benchmarks.games import Hall
 from dealwright.game import ActionKind, Negotiation, Regulator, Role, parse_message, reward
-from dealwright.prompts.render import opening
+from dealwright.prompts.render import opening_buyer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -101,12 +101,12 @@ def tool_trainer(hall: Hall, ours: GRPOTrainer) -> GRPOTrainer:
     """Return TRL's trainer on the rows and with the settings of ours; its rollouts are the loop over tool calls."""
     args = deepcopy(ours.args)
     args.generation_kwargs = {"max_new_tokens": hall.params.train.message_tokens}  # of one message, as ours
-    begin = {"role": "user", "content": opening(hall.params.prompts.buyer)}
+    begin = opening_buyer(hall.params.prompts.buyer)
     return GRPOTrainer(
         model=deepcopy(hall.model),
         processing_class=_tool_tokenizer(hall.tokenizer),
         train_dataset=ours.train_dataset.map(
-            lambda row: {"prompt": [{"role": "system", "content": hall.prompts[row["scenario"]]}, begin]}
+            lambda row: {"prompt": [{"role": "system", "content": hall.prompts[row["scenario"]]}, *begin]}
         ),
         environment_factory=lambda: ToolTable(hall),
         args=args,

@@ -26,7 +26,7 @@ from dealwright.errors import DealwrightError
 from dealwright.files import read_table
 from dealwright.game import Role, Scenario
 from dealwright.params import Params
-from dealwright.prompts import opening, render_buyer
+from dealwright.prompts import opening_buyer, render_buyer
 from dealwright.prompts.render import Style
 from dealwright.rollout import Episode, episodes_frame, rollout
 
@@ -118,7 +118,7 @@ def language_buyer(
 ) -> LanguageModelAgent:
     """Seat a language model as the buyer; `prompts` holds its system prompt for every scenario's id."""
     sampling = Sampling(settings.temperature, settings.message_tokens, seed)
-    return LanguageModelAgent(engine, Role.BUYER, prompts, opening(settings.style), sampling)
+    return LanguageModelAgent(engine, Role.BUYER, prompts, opening_buyer(settings.style), sampling)
 
 
 def rendered_buyer(

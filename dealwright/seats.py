@@ -15,7 +15,7 @@ from dealwright.errors import DealwrightError
 from dealwright.game import Role, Scenario
 from dealwright.params import LocalEngine, Params, ServedEngine
 from dealwright.players import make_seller, read_prompts
-from dealwright.prompts import PERSONAS, opening, render_buyer, render_seller
+from dealwright.prompts import PERSONAS, opening_buyer, opening_seller, render_buyer, render_seller
 
 WORK = Path("data/work/engines")
 PROMPTS = Path("data/prompts.parquet")
@@ -54,7 +54,7 @@ class Seats:
         """Seat an engine as the buyer, with the full instructions whatever the trained model reads."""
         turns = self._params.game.max_turns
         prompts = {scenario.id: render_buyer(scenario, "full", turns) for scenario in scenarios}
-        return LanguageModelAgent(self._engine(name), Role.BUYER, prompts, opening("full"), self._sampling(name))
+        return LanguageModelAgent(self._engine(name), Role.BUYER, prompts, opening_buyer("full"), self._sampling(name))
 
     def done(self) -> None:
         """Forget the answers kept: what was made of them is written."""
@@ -62,7 +62,7 @@ class Seats:
             kept.forget()
 
     def _seller(self, engine: str, prompts: Mapping[str, str]) -> LanguageModelAgent:
-        return LanguageModelAgent(self._engine(engine), Role.SELLER, prompts, "", self._sampling(engine))
+        return LanguageModelAgent(self._engine(engine), Role.SELLER, prompts, opening_seller(), self._sampling(engine))
 
     def _sampling(self, name: str) -> Sampling:
         spec = self._params.engines[name]

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from dealwright.agents import conversation_of
 from dealwright.engines.chat import ChatTokens, History, render
 from dealwright.game import Negotiation, Outcome, Role, StopReason, parse_message
+from dealwright.prompts import opening_buyer, opening_seller
 from dealwright.rollout import play
 from tests.games import Reciter, a_scenario, say
 from tests.test_prompts import NORMALIZING, PLAIN
@@ -59,7 +60,7 @@ def heard(side: Role, talk: str) -> list[dict[str, str]]:
     game.play(BUYER, say("[BUY] $40", talk if side is SELLER else "Hello."))
     if side is BUYER:
         game.play(SELLER, say("[SELL] $90", talk))
-    return conversation_of(game, side, "You bargain.", "Begin.")
+    return conversation_of(game, side, "You bargain.", opening_buyer("full") if side is BUYER else opening_seller())
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -148,5 +149,5 @@ def test_100_kilobytes_of_talk_from_the_seller_are_replaced_and_never_read_by_th
     game = Negotiation(a_scenario(), max_turns=1)
     kept = play([game], Reciter([say("[BUY] $40")]), Reciter([say("[SELL] $60", "Please. " * 12_500)] * 3))
     assert [item.reason for item in kept[0]] == ["malformed"] * 3
-    read = conversation_of(game, BUYER, "You bargain.", "Begin.")[-1]["content"]
+    read = conversation_of(game, BUYER, "You bargain.", opening_buyer("full"))[-1]["content"]
     assert read == "Talk: I stay with my price.\nAction: [SELL] $100.00"

@@ -12,6 +12,7 @@ from dealwright.engines.base import Engine, Sampling
 from dealwright.engines.openai_server import OpenaiEngine
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.game import Role
+from dealwright.prompts import opening_buyer
 from dealwright.rollout import Episode, rollout
 from tests.faulty_server import FaultyServer, Reply, completion
 from tests.tiny import buyer_prompts, tiny_scenarios
@@ -35,7 +36,9 @@ def serving(engine: TransformersEngine) -> Reply:
 
 def played(engine: Engine) -> list[Episode]:
     scenarios = tiny_scenarios(4)
-    buyer = LanguageModelAgent(engine, Role.BUYER, buyer_prompts(scenarios), "Begin.", Sampling(0.0, 96, 0))
+    buyer = LanguageModelAgent(
+        engine, Role.BUYER, buyer_prompts(scenarios), opening_buyer("brief"), Sampling(0.0, 96, 0)
+    )
     return rollout(scenarios, [0], buyer, ConcessionSeller("training"), ("base", "training"))
 
 

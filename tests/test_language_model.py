@@ -30,7 +30,8 @@ def spoken(text: str, *token_ids: int) -> Completion:
 
 
 def agent(role: Role, *completions: Completion) -> LanguageModelAgent:
-    return LanguageModelAgent(Speaker(*completions), role, {"s0": f"You are the {role}."}, "Begin.", SAMPLING)
+    opening = [{"role": "user", "content": "Begin."}] if role is Role.BUYER else []
+    return LanguageModelAgent(Speaker(*completions), role, {"s0": f"You are the {role}."}, opening, SAMPLING)
 
 
 def after(*messages: str) -> Negotiation:
@@ -93,7 +94,7 @@ def test_a_backend_that_failed_gives_no_message() -> None:
 
 def test_every_call_samples_with_another_seed() -> None:
     engine = Speaker(*[spoken(ASK)] * 3)
-    seller = LanguageModelAgent(engine, Role.SELLER, {"s0": "Sell."}, "", SAMPLING)
+    seller = LanguageModelAgent(engine, Role.SELLER, {"s0": "Sell."}, [], SAMPLING)
     for _ in range(3):
         seller.respond([after(BID)])
     assert engine.seeds == [7_000_021, 7_000_022, 7_000_023]

@@ -28,7 +28,6 @@ from dealwright.players import (
     play_games,
     read_prompts,
 )
-from dealwright.prompts import opening
 from tests.games import a_scenario, some_scenarios
 
 PARAMS = load_params(Path(__file__).parents[1] / "params.yaml")
@@ -109,7 +108,7 @@ def test_a_language_model_buyer_samples_as_it_is_told_and_opens_as_its_prompt_sa
     assert buyer.respond([Negotiation(a_scenario())]) == ["Action: [QUIT]"]
     (conversation, sampling) = engine.asked[0]
     assert [turn["role"] for turn in conversation] == ["system", "user"]
-    assert [turn["content"] for turn in conversation] == ["Buy a lamp.", opening(PARAMS.prompts.buyer)]
+    assert [turn["content"] for turn in conversation] == ["Buy a lamp.", "Begin."]
     assert (sampling.temperature, sampling.max_tokens) == (0.3, 96)
 
 

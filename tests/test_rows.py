@@ -10,7 +10,7 @@ from dealwright.agents import ConcessionSeller, LanguageModelAgent
 from dealwright.engines.base import Completion, Sampling
 from dealwright.errors import DealwrightError
 from dealwright.game import Negotiation, Role
-from dealwright.prompts.render import opening
+from dealwright.prompts.render import opening_buyer
 from dealwright.rollout import play, replay
 from dealwright.training.pretrain import conversation, own_rows, play_block
 from dealwright.training.rows import Row, rendered_row, sampled_row
@@ -40,7 +40,9 @@ def played(tokenizer: PreTrainedTokenizerBase, count: int) -> tuple[list[Negotia
     """Play scripted games whose messages are single-letter tokens."""
     scenarios = tiny_scenarios(count)
     engine = ScriptedEngine(None, tokenizer)
-    buyer = LanguageModelAgent(engine, Role.BUYER, buyer_prompts(scenarios), opening("brief"), Sampling(1.0, 96, 0))
+    buyer = LanguageModelAgent(
+        engine, Role.BUYER, buyer_prompts(scenarios), opening_buyer("brief"), Sampling(1.0, 96, 0)
+    )
     games = [Negotiation(scenario) for scenario in scenarios]
     play(games, buyer, ConcessionSeller("training"))
     return games, [buyer.spoken[game] for game in games]
@@ -115,6 +117,20 @@ def test_a_written_dialogue_is_masked_on_the_buyer_s_turns_with_their_end_tokens
     assert chatml.decode(row.ids).endswith("<|im_start|>assistant\nWell.<|im_end|>")
 
 
+def test_of_a_written_dialogue_what_the_buyer_was_given_is_not_trained(tokenizer: PreTrainedTokenizerBase) -> None:
+    row = rendered_row(tokenizer, DIALOGUE, given=4)
+    assert row.ids == rendered_row(tokenizer, DIALOGUE).ids
+    assert spoken_parts(tokenizer, row.ids, row.mask) == ["Well.<|end|>"]
+
+
+def test_demonstrations_with_full_instructions_do_not_train_the_example(tokenizer: PreTrainedTokenizerBase) -> None:
+    scenarios = tiny_scenarios(1)
+    [episode] = demonstrations(scenarios)
+    [row] = demonstration_rows(tokenizer, [episode], {scenarios[0].id: "Buy."}, "full")
+    said = [text + "<|end|>" for role, text in episode.messages if role == Role.BUYER]
+    assert spoken_parts(tokenizer, row.ids, row.mask) == said
+
+
 def test_a_template_that_rewrites_earlier_turns_is_refused() -> None:
     with pytest.raises(DealwrightError, match="rewrites earlier turns"):
         rendered_row(chatml_tokenizer(trl_template("qwen3.jinja")), DIALOGUE)
@@ -134,7 +150,7 @@ def test_demonstrations_read_as_the_buyer_will_see_its_games(tokenizer: PreTrain
         ScriptedEngine(None, tokenizer),
         Role.BUYER,
         prompts,
-        opening("brief"),
+        opening_buyer("brief"),
         Sampling(1.0, 96, 0),
     )
     for episode, row in zip(episodes, rows, strict=True):

@@ -25,7 +25,7 @@ from dealwright.files import read_json, read_table, write_json, write_parquet
 from dealwright.game import Negotiation, Role, StopReason
 from dealwright.params import LocalEngine, Params, load_params
 from dealwright.players import play_games
-from dealwright.prompts import opening
+from dealwright.prompts import opening_buyer, opening_seller
 from dealwright.prompts.table import prompts_frame
 from dealwright.rollout import read_episodes
 from dealwright.seats import Seats, check_engine
@@ -95,8 +95,9 @@ def test_a_seller_is_named_by_its_engine_and_reads_its_persona_and_the_scenario(
             assert seller.respond([game]) == ["Talk: No.\nAction: [REJECT]"]
             body = server.bodies[-1]
             assert (body["temperature"], body["max_tokens"]) == (0.3, 77)
-            system, user = body["messages"]
+            system, *example, user = body["messages"]
             assert manner in system["content"] and scenario.product.title in system["content"]
+            assert example == opening_seller()
             assert user == {"role": "user", "content": "Talk: Hello.\nAction: [BUY] $1.00"}
 
 
@@ -105,9 +106,9 @@ def test_a_buyer_that_is_an_engine_reads_the_full_instructions() -> None:
         scenario = read_scenarios(split="test")[0]
         buyer = Seats(configure(served(server))).buyer("big", [scenario])
         buyer.respond([Negotiation(scenario)])
-        system, user = server.bodies[0]["messages"]
+        system, *opening = server.bodies[0]["messages"]
     assert "Your budget" in system["content"] and "[QUIT]" in system["content"]
-    assert user["content"] == opening("full")
+    assert opening == opening_buyer("full")
 
 
 def test_a_script_is_seated_by_its_name_and_other_names_are_refused() -> None:

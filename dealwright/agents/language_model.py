@@ -1,10 +1,10 @@
-"""The agent that is a language model: it adds its system prompt and the opening user turn to its view of the game."""
+"""The agent that is a language model: it adds its system prompt and an opening to its view of the game."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
-from dealwright.engines.base import Completion, Engine, Sampling
+from dealwright.engines.base import Completion, Conversation, Engine, Sampling
 from dealwright.game import Negotiation, Role
 from dealwright.prompts.neutral import neutralise
 
@@ -16,12 +16,12 @@ CUT_OFF = "\nAction: [cut off by the token limit]"
 class LanguageModelAgent:
     """Speaks for one side through an engine.
 
-    `prompts` maps a scenario's id to the system prompt; `opening` is the user turn before the buyer's first message.
+    `prompts` maps a scenario's id to the system prompt; `opening` are the turns between it and the game.
     What the model said is kept in `spoken`, a game's completions in order, for as long as the game lives.
     """
 
     def __init__(
-        self, engine: Engine, role: Role, prompts: Mapping[str, str], opening: str, sampling: Sampling
+        self, engine: Engine, role: Role, prompts: Mapping[str, str], opening: Conversation, sampling: Sampling
     ) -> None:
         self.engine = engine
         self.role = role
@@ -47,20 +47,16 @@ class LanguageModelAgent:
         return conversation_of(game, self.role, self.prompts[game.scenario.id], self.opening)
 
 
-def conversation_of(game: Negotiation, role: Role, prompt: str, opening: str) -> list[dict[str, str]]:
+def conversation_of(game: Negotiation, role: Role, prompt: str, opening: Conversation) -> list[dict[str, str]]:
     """Return a game as the conversation of the model that plays one side of it.
 
-    It begins with the system prompt, for a buyer also with the opening user turn; the other side's words are
-    neutralised.
+    It begins with the system prompt and the opening; the other side's words are neutralised.
     """
-    head = [{"role": "system", "content": prompt}]
-    if role is Role.BUYER:
-        head.append({"role": "user", "content": opening})
     said = [
         turn if turn["role"] == "assistant" else {"role": "user", "content": _neutral(turn["content"])}
         for turn in game.view(role)
     ]
-    return [*head, *said]
+    return [{"role": "system", "content": prompt}, *opening, *said]
 
 
 @lru_cache(maxsize=4096)  # a message is read again in every later turn

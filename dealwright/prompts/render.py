@@ -50,9 +50,26 @@ def render_seller(scenario: Scenario, persona: str, max_turns: int) -> str:
     )
 
 
-def opening(style: Style) -> str:
-    """Return the user turn that asks the buyer for its first message."""
-    return _text(f"opening_{style}.txt")
+def opening_buyer(style: Style) -> list[dict[str, str]]:
+    """Return the turns between the buyer's instructions and its first message.
+
+    With `full` instructions the first of them are an example of the form: a small instruct model follows a message
+    that stands where its own will, and hardly one that is described.
+    """
+    ready = {"role": "user", "content": _text(f"opening_{style}.txt")}
+    return [ready] if style == "brief" else [*_example("example_request.txt", "example_buyer.txt"), ready]
+
+
+def opening_seller() -> list[dict[str, str]]:
+    """Return the turns between the seller's instructions and the buyer's first message: an example of the form."""
+    return _example("example_offer.txt", "example_seller.txt")
+
+
+def _example(asked: str, answered: str) -> list[dict[str, str]]:
+    return [
+        {"role": "user", "content": _text(asked)},
+        {"role": "assistant", "content": _text(answered)},
+    ]
 
 
 @lru_cache(maxsize=1)  # the prompts of one product are rendered one after the other

@@ -29,7 +29,7 @@ from dealwright.agents import (
 )
 from dealwright.agents.demonstrator import bid, comparison, short
 from dealwright.game import Negotiation, Product, Role, Scenario
-from dealwright.prompts.render import opening, render_buyer
+from dealwright.prompts.render import opening_buyer, render_buyer
 from dealwright.prompts.ruler import MARKS, offer_at, plain, ruler
 from dealwright.rollout import play
 from dealwright.training.rows import Row
@@ -73,7 +73,7 @@ def play_block(titles: Sequence[tuple[str, str]], draw: Random, games: int) -> l
 def conversation(game: Negotiation) -> list[dict[str, str]]:
     """Return a finished game as the buyer's conversation, from the system prompt to its last message."""
     prompt = render_buyer(game.scenario, "brief", game.max_turns)
-    turns = conversation_of(game, Role.BUYER, prompt, opening("brief"))
+    turns = conversation_of(game, Role.BUYER, prompt, opening_buyer("brief"))
     while turns[-1]["role"] != "assistant":
         turns.pop()
     return turns

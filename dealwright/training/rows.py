@@ -45,8 +45,10 @@ def sampled_logprobs(spoken: Sequence[Completion]) -> list[float]:
     return [logprob for completion in spoken for logprob in completion.logprobs]
 
 
-def rendered_row(tokenizer: "PreTrainedTokenizerBase", conversation: Conversation) -> Row:
+def rendered_row(tokenizer: "PreTrainedTokenizerBase", conversation: Conversation, given: int = 0) -> Row:
     """Return the row of a written dialogue; mask 1 on assistant turns up to and including their end tokens.
+
+    The first `given` turns are what the model was given, an example among them perhaps: mask 0.
 
     Each assistant turn is the difference of two renderings, so it works for any template that only ever appends.
     Raises DealwrightError for a template that rewrites earlier turns.
@@ -61,6 +63,6 @@ def rendered_row(tokenizer: "PreTrainedTokenizerBase", conversation: Conversatio
         if prompt[: len(ids)] != ids or whole[: len(prompt)] != prompt:
             raise DealwrightError("the chat template rewrites earlier turns; take a model whose template only appends")
         end = len(whole) - whole[::-1].index(tokenizer.eos_token_id)
-        mask += [0] * (len(prompt) - len(ids)) + [1] * (end - len(prompt))
+        mask += [0] * (len(prompt) - len(ids)) + [int(index >= given)] * (end - len(prompt))
         ids = whole[:end]
     return Row(ids, tuple(mask))

@@ -11,7 +11,7 @@ from dealwright.errors import DealwrightError
 from dealwright.evaluation.metrics import means
 from dealwright.game import Role
 from dealwright.params import Gate, Warmstart
-from dealwright.prompts.render import Style, opening
+from dealwright.prompts.render import Style, opening_buyer
 from dealwright.rollout import Episode, replay
 from dealwright.training.machine import machine_arguments
 from dealwright.training.rows import Row, rendered_row
@@ -28,10 +28,12 @@ def demonstration_rows(
     tokenizer: "PreTrainedTokenizerBase", episodes: Sequence[Episode], prompts: dict[str, str], style: Style
 ) -> list[Row]:
     """Return one training row a demonstration, from the system prompt to the buyer's last message."""
-    first = opening(style)
-    games = (replay(episode) for episode in episodes)
+    opening = opening_buyer(style)
     return [
-        rendered_row(tokenizer, conversation_of(game, Role.BUYER, prompts[game.scenario.id], first)) for game in games
+        rendered_row(
+            tokenizer, conversation_of(game, Role.BUYER, prompts[game.scenario.id], opening), given=1 + len(opening)
+        )
+        for game in map(replay, episodes)
     ]
 
 
