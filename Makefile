@@ -20,7 +20,7 @@ SOURCES := $(wildcard dealwright stages flows benchmarks tests)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv tools test soak fuzz mutants lint bench reproduce pretrain flow ui serve lock clean
+.PHONY: help .venv tools vllm test soak fuzz mutants lint bench reproduce pretrain flow ui serve lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z.]*\):.*## /\1	/p' Makefile | expand -t 14
@@ -53,6 +53,16 @@ tools: .venv-tools/.installed  ## make .venv-tools: the fuzzer, the mutation tes
 .venv-tools/.installed: requirements/tools.txt
 	$(PYTHON) -m venv --clear .venv-tools
 	$(TOOLS)/python -m pip --quiet --disable-pip-version-check install --retries 1 --timeout 15 -r requirements/tools.txt
+	touch $@
+
+# What comes with it for pictures and sound wants CUDA, and transformers fails where it finds them broken.
+vllm: .venv-vllm/.installed  ## make .venv-vllm, vLLM for processors without a GPU, and run the tests marked vllm
+	$(VENV)/bin/python -m pytest -m vllm tests/test_vllm_server.py
+
+.venv-vllm/.installed: requirements/vllm.txt requirements/torch.txt $(INSTALLED)
+	$(PYTHON) -m venv --clear .venv-vllm
+	.venv-vllm/bin/python -m pip --quiet --disable-pip-version-check install -r requirements/torch.txt -r requirements/vllm.txt
+	.venv-vllm/bin/python -m pip --quiet uninstall --yes torchvision torchaudio torchcodec
 	touch $@
 
 test: $(INSTALLED)  ## run the tests, without those marked slow, vllm, browser or soak

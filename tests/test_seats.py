@@ -1,10 +1,7 @@
 """Language models seated by name: in evaluation, behind real servers on loopback, through kills and faults."""
 
-import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -16,19 +13,18 @@ import yaml
 from click.testing import CliRunner
 
 from dealwright.agents import ConcessionSeller, Ladder, LanguageModelAgent, ScriptedBuyer
-from dealwright.catalogue.scenarios import make_scenarios, read_scenarios
-from dealwright.catalogue.table import ingest
+from dealwright.catalogue.scenarios import read_scenarios
 from dealwright.cli import main as command_line
 from dealwright.engines.spending import BudgetSpentError, Usage
 from dealwright.errors import DealwrightError
-from dealwright.files import read_json, read_table, write_json, write_parquet
+from dealwright.files import read_json, read_table, write_parquet
 from dealwright.game import Negotiation, Role, StopReason
-from dealwright.params import LocalEngine, Params, load_params
+from dealwright.params import LocalEngine, Params
 from dealwright.players import play_games
 from dealwright.prompts import opening_buyer, opening_seller
-from dealwright.prompts.table import prompts_frame
 from dealwright.rollout import read_episodes
 from dealwright.seats import Seats, check_engine
+from tests.evaluating import configure, enter_project, evaluation, prepare_evaluation, small_tables
 from tests.faulty_server import FaultyServer, Reply, close, completion, fail, say, send, stay_silent, truncate
 
 ROOT = Path(__file__).parents[1]
@@ -38,37 +34,12 @@ PATIENT = ScriptedBuyer(Ladder((0.1, 0.11, 0.12, 0.13, 0.14, 0.15)))
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Scenarios and prompts of the bundled catalogue, four of them to test on; not to be changed."""
-    folder = tmp_path_factory.mktemp("tables") / "data"
-    params = load_params(ROOT / "params.yaml")
-    catalogue = ingest(params.catalogue.model_copy(update={"path": str(ROOT / "data/catalogue")})).catalogue.head(40)
-    sizes = params.prompts.model_copy(update={"test": 4, "validation": 4})
-    write_parquet(folder / "catalogue.parquet", catalogue)
-    write_parquet(folder / "scenarios.parquet", make_scenarios(catalogue, sizes))
-    scenarios = read_scenarios(folder / "scenarios.parquet", folder / "catalogue.parquet")
-    write_parquet(folder / "prompts.parquet", prompts_frame(scenarios, "brief", params.game.max_turns))
-    return folder
+    return small_tables(tmp_path_factory.mktemp("tables") / "data")
 
 
 @pytest.fixture(autouse=True)
 def project(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enter a project with those tables and the parameters of the repository."""
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the machine's certificates takes longer than a test
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(ROOT / "profiles", "profiles")
-    shutil.copytree(tables, "data")
-    configure({})
-
-
-def configure(engines: dict[str, Any], **evaluate: Any) -> Params:
-    """Write params.yaml with these engines, sized down, and read it."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    params["train"]["message_tokens"] = 4
-    params["evaluate"] |= {"resamples": 100, "bound_offers": 4, "ablations": [], "sellers": ["training"], **evaluate}
-    params["engines"] = engines
-    Path("params.yaml").write_text(yaml.safe_dump(params))
-    return load_params()
+    enter_project(tables, tmp_path, monkeypatch)
 
 
 def served(server: FaultyServer, **options: Any) -> dict[str, Any]:
@@ -181,24 +152,6 @@ def test_a_spent_budget_stops_the_games_and_a_greater_one_goes_on() -> None:
         engines["big"]["budget"] |= {"tokens": 5500}  # 50 answers of 48
         assert games_against("big", configure(engines))["answers"].sum() == 48
         assert len(server.bodies) == 48
-
-
-def prepare_evaluation(base_folder: Path) -> None:
-    """Write what the stage reads: random models, no fitted scripts."""
-    for folder in ("data/base", "data/models/warmstart"):
-        shutil.copytree(base_folder, folder)
-    write_json("reports/selection.json", {"selected": 0})
-    write_json("reports/scripts.json", {"fitted": {}, "best_script": "linear_ladder"})
-
-
-def evaluation() -> "subprocess.Popen[str]":
-    path = os.pathsep.join([str(ROOT), *sys.path])
-    return subprocess.Popen(
-        [sys.executable, "-m", "stages.evaluate"],
-        env={**os.environ, "PYTHONPATH": path},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def test_an_evaluation_that_was_killed_pays_for_no_answer_twice(base_folder: Path) -> None:

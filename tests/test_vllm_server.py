@@ -1,0 +1,142 @@
+"""vLLM itself, as a server on loopback and inside a process, with this project's base model: `make vllm`."""
+
+import json
+import os
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from dealwright.agents import ConcessionSeller, LanguageModelAgent, conversation_of
+from dealwright.engines.base import Engine, Sampling
+from dealwright.engines.openai_server import OpenaiEngine
+from dealwright.engines.transformers import TransformersEngine
+from dealwright.files import read_json, read_table
+from dealwright.game import Negotiation, Role
+from dealwright.prompts import opening_buyer
+from dealwright.rollout import Episode, rollout
+from tests.evaluating import configure, enter_project, evaluation, prepare_evaluation, small_tables
+from tests.servers import free_ports
+from tests.tiny import buyer_prompts, tiny_scenarios
+
+pytestmark = pytest.mark.vllm
+
+ROOT = Path(__file__).parents[1]
+BASE = ROOT / "data/base"
+PYTHON = ROOT / ".venv-vllm/bin/python"
+START = 600  # seconds; no test measures them
+GREEDY = Sampling(0.0, 96, 0)
+# A gigabyte for keys and values; threads are left where the machine puts them.
+SMALL = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a server of the base model and yield its address."""
+    assert PYTHON.exists(), "vLLM's environment is missing: run `make vllm`"
+    [port] = free_ports(1)
+    log = tmp_path_factory.mktemp("vllm") / "server.log"
+    command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(BASE), "--host", "127.0.0.1"]
+    command += ["--served-model-name", "base", "--port", port, "--enforce-eager", "--dtype", "float32"]
+    # Where the CPU build reads a prompt in pieces, a request with a seed ends the server.
+    command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "2048"]
+    with log.open("w") as file:
+        process = subprocess.Popen(command, env={**os.environ, **SMALL}, stdout=file, stderr=file)
+        try:
+            _wait(f"http://127.0.0.1:{port}/health", process, log)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _wait(health: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + START
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()[-4000:]
+        try:
+            with urllib.request.urlopen(health, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.5)
+    raise AssertionError(log.read_text()[-4000:])
+
+
+@pytest.fixture(autouse=True)
+def without_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the machine's certificates unread, which takes longer than a test."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+
+
+def played(engine: Engine) -> list[Episode]:
+    """Play four games with an engine as the buyer, greedily."""
+    scenarios = tiny_scenarios(4)
+    buyer = LanguageModelAgent(engine, Role.BUYER, buyer_prompts(scenarios), opening_buyer("brief"), GREEDY)
+    return rollout(scenarios, [0], buyer, ConcessionSeller("training"), ("base", "training"))
+
+
+@pytest.fixture(scope="module")
+def here() -> list[Episode]:
+    """The games as transformers plays them."""
+    return played(TransformersEngine.from_folder(BASE))
+
+
+def test_a_vllm_server_says_what_transformers_says(address: str, here: list[Episode]) -> None:
+    there = played(OpenaiEngine("base", address, retries=0, vllm=True))
+    assert [episode.messages for episode in there] == [episode.messages for episode in here]
+    assert [episode.outcome for episode in there] == [episode.outcome for episode in here]
+    assert [episode.tokens for episode in there] == [episode.tokens for episode in here]
+    assert max(episode.outcome.turns for episode in here) > 1
+
+
+def test_vllm_inside_a_process_says_what_transformers_says(here: list[Episode], tmp_path: Path) -> None:
+    prompts = buyer_prompts([episode.scenario for episode in here])
+    conversations, said = [], []
+    for episode in here:
+        game = Negotiation(episode.scenario)
+        for role, text in episode.messages:
+            if role == Role.BUYER:
+                prompt = prompts[episode.scenario.id]
+                conversations.append(conversation_of(game, Role.BUYER, prompt, opening_buyer("brief")))
+                said.append(text)
+            game.play(Role(role), text)
+    asked, answered = tmp_path / "asked.json", tmp_path / "answered.json"
+    asked.write_text(json.dumps(conversations))
+    command = [str(PYTHON), "-m", "tests.vllm_answers", str(BASE), str(asked), str(answered)]
+    finished = subprocess.run(command, env={**os.environ, **SMALL}, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr[-4000:]
+    completions = json.loads(answered.read_text())
+    assert [completion["text"] for completion in completions] == said
+    assert {completion["finish_reason"] for completion in completions} == {"stop"}
+    ours = TransformersEngine.from_folder(BASE).generate(conversations, GREEDY)
+    for completion, own in zip(completions, ours, strict=True):
+        assert tuple(completion["prompt_ids"]) == own.prompt_ids
+        assert tuple(completion["token_ids"]) == own.token_ids
+        assert completion["logprobs"] == pytest.approx(own.logprobs, abs=1e-3)
+
+
+def test_a_vllm_server_sells_in_an_evaluation_and_the_regulator_holds_it_to_the_rules(
+    address: str, base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = small_tables(tmp_path / "tables")
+    (tmp_path / "project").mkdir()
+    enter_project(tables, tmp_path / "project", monkeypatch)
+    prepare_evaluation(base_folder)
+    engine = {"kind": "openai", "model": "base", "address": address, "vllm": True, "message_tokens": 48}
+    configure({"served": {**engine, "tokenizer": str(BASE)}}, sellers=["training", "served"], rounds=1)
+    process = evaluation()
+    assert process.wait(START) == 0, process.stderr and process.stderr.read()
+    games = read_table("data/rollouts/evaluation.parquet", pl.col("seller") == "served")
+    assert (games["buyer"].n_unique(), len(games)) == (9, 36)
+    assert games["answers"].sum() > 200
+    assert games.filter(pl.col("price") < pl.col("cost")).is_empty()
+    # It was taught to buy, so what it says is refused, and its first price stands.
+    figures = read_json("reports/evaluation.json")["buyers"]["linear_ladder"]["served"]
+    assert figures["failed_rate"]["value"] == 0.0
+    assert figures["intervention_rate"]["value"] == 1.0
+    assert figures["deal_rate"]["value"] == 0.0
