@@ -15,6 +15,7 @@ from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.game import Negotiation
 from dealwright.rollout import play, rollout
+from dealwright.seats import training_seller
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer
@@ -94,7 +95,14 @@ def trl_loop(games: int = 256, group_size: int = 8, repeats: int = 3) -> Compari
     turns: dict[str, list[float]] = {"ours": [], "other": []}
     with TemporaryDirectory() as folder:
         own = make_trainer(
-            deepcopy(hall.model), hall.tokenizer, hall.scenarios, hall.prompts, params, Path(folder), lambda *_: None
+            deepcopy(hall.model),
+            hall.tokenizer,
+            hall.scenarios,
+            hall.prompts,
+            params,
+            Path(folder),
+            lambda *_: None,
+            training_seller(params, hall.scenarios, Path(folder)),
         )
         tools = tool_trainer(hall, own)
         ours, others = in_turn(

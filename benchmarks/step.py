@@ -18,7 +18,8 @@ from benchmarks.measure import Comparison, seconds
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from dealwright.training.grpo import BuyerTrainer
+    from dealwright.seats import training_seller
+from dealwright.training.grpo import BuyerTrainer
 
 Shapes = Counter[tuple[int, int]]  # (inputs, outputs) of the weight matrices
 PRODUCT_SECONDS = 0.2  # spent on measuring one rate
@@ -98,7 +99,14 @@ def grpo_step(products: int | None = None, group_size: int | None = None, repeat
     with TemporaryDirectory() as folder:
         model = deepcopy(hall.model)
         trainer = make_trainer(
-            model, hall.tokenizer, hall.scenarios, hall.prompts, params, Path(folder), lambda *_: None
+            model,
+            hall.tokenizer,
+            hall.scenarios,
+            hall.prompts,
+            params,
+            Path(folder),
+            lambda *_: None,
+            training_seller(params, hall.scenarios, Path(folder)),
         )
         clock = Clock(trainer)
         trainer.add_callback(clock)

@@ -155,15 +155,18 @@ def _check_engines(params: Params) -> None:
     if names := taken & set(params.engines):
         raise CheckError(f"engines: expected names that no script or model has, got {', '.join(sorted(names))}")
     sellers = {split_seller(name, params)[0] for name in params.evaluate.sellers}
-    for name, spec in params.engines.items():
+    named = {f"engines.{name}": (spec, name in buyers or name in sellers) for name, spec in params.engines.items()}
+    if params.train.engine is not None:
+        named["train.engine"] = (params.train.engine, True)
+    for key, (spec, seated) in named.items():
         # Parameters are written into MLflow and the report, those of engines that nobody seats too.
         if spec.kind == "openai" and without_password(spec.address) != spec.address:
-            raise CheckError(f"engines.{name}.address: expected no password in it; name a key by key_variable")
-        if name in buyers or name in sellers:
+            raise CheckError(f"{key}.address: expected no password in it; name a key by key_variable")
+        if seated:
             try:
                 check_engine(spec)
             except DealwrightError as error:
-                raise CheckError(f"engines.{name}: {error}") from error
+                raise CheckError(f"{key}: {error}") from error
 
 
 def _committed_params() -> str | None:

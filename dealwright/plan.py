@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from dealwright.game import Product, Scenario
-from dealwright.params import Params
+from dealwright.params import LocalEngine, Params
 from dealwright.prompts import render_buyer
 from dealwright.shapes import Shape, find_shape
 
@@ -212,6 +212,11 @@ class _Run:
                 "2 x parameters on each of several GPUs, while games are played",
             ),
             Figure(
+                "seller",
+                self._seller,
+                "2 x parameters of train.engine on each GPU, where it is a folder; a served one takes none",
+            ),
+            Figure(
                 "cache",
                 games * tokens * self._entry,
                 f"games / GPUs x tokens of a game, at most x {self._entry:,} bytes: 2 x 2 bytes x {shape.layers} "
@@ -224,6 +229,11 @@ class _Run:
                 f"8 bytes x {shape.vocabulary} logits)",
             ),
         )
+
+    @property
+    def _seller(self) -> float:
+        engine = self.params.train.engine
+        return 2 * find_shape(engine.folder)[0].parameters if isinstance(engine, LocalEngine) else 0
 
     @property
     def _entry(self) -> int:

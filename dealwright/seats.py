@@ -71,10 +71,29 @@ class Seats:
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:
             spec = self._params.engines[name]
-            model = spec.folder if isinstance(spec, LocalEngine) else spec.model
-            self._kept[name] = KeptAnswers(self._work / f"{name}.jsonl", model)
+            self._kept[name] = KeptAnswers(self._work / f"{name}.jsonl", spec.weights)
             self._engines[name] = make_engine(spec, self._kept[name])
         return self._engines[name]
+
+
+def training_seller(params: Params, scenarios: Sequence[Scenario], work: Path) -> Callable[[int], Agent]:
+    """Return what seats the seller of a training step by the step's seed: the engine of `train`, or else its script.
+
+    What an engine answers is kept in `work`, so that a training that was killed asks for nothing twice.
+    """
+    spec = params.train.engine
+    if spec is None:
+        return lambda _: make_seller(params.train.seller)
+    kept = KeptAnswers(work / "seller.jsonl", spec.weights)
+    engine = make_engine(spec, kept)
+    prompts = {one.id: render_seller(one, NEUTRAL, params.game.max_turns) for one in scenarios}
+
+    def seat(seed: int) -> Agent:
+        kept.scope = str(seed)  # a later step draws anew, whether the training was killed before it or not
+        sampling = Sampling(spec.temperature, spec.message_tokens, seed)
+        return LanguageModelAgent(engine, Role.SELLER, prompts, opening_seller(), sampling)
+
+    return seat
 
 
 def split_seller(name: str, params: Params) -> tuple[str | None, str]:

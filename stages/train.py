@@ -20,6 +20,7 @@ def main() -> None:
     params = load_params()
     from dealwright.engines.loading import load_model
     from dealwright.players import read_prompts
+    from dealwright.seats import training_seller
     from dealwright.tracking import training_run
     from dealwright.training.machine import weights_dtype
     from dealwright.training.processes import join
@@ -31,7 +32,8 @@ def main() -> None:
     model, tokenizer = load_model(WARM_START, weights_dtype(params.train.lora_rank))
     with training_run(params, work, last_checkpoint(work), processes.first) as run:
         scenarios = read_scenarios(split="train")
-        train_buyer(model, tokenizer, scenarios, read_prompts(Role.BUYER), params, work, run, processes)
+        seat = training_seller(params, scenarios, work / f"process-{processes.index}")
+        train_buyer(model, tokenizer, scenarios, read_prompts(Role.BUYER), params, work, run, seat, processes)
     if processes.first:
         publish(work, tokenizer, CHECKPOINTS, Path("data/rollouts/training.parquet"), Path("reports/training.csv"))
 

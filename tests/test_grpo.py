@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from dealwright.game import Outcome, Scenario, StopReason
 from dealwright.rollout import Episode
+from dealwright.seats import training_seller
 from dealwright.training import grpo, holding
 from dealwright.training.batches import by_length
 from dealwright.training.credit import before_each_message, by_token, message_advantages
@@ -73,7 +74,14 @@ def lab(
         monkeypatch.setattr(BuyerTrainer, "_compute_loss", noted)
         params = tiny_params(train={"steps": 1, "checkpoint_steps": 100, **train})
         trainer = make_trainer(
-            model, tokenizer, scenarios, buyer_prompts(scenarios), params, tmp_path, kept.__setitem__
+            model,
+            tokenizer,
+            scenarios,
+            buyer_prompts(scenarios),
+            params,
+            tmp_path,
+            kept.__setitem__,
+            training_seller(params, scenarios, tmp_path),
         )
         return Lab(trainer, kept, batches)
 

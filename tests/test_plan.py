@@ -5,6 +5,7 @@ import math
 import shutil
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -109,7 +110,7 @@ def test_an_unknown_model_that_is_not_there_is_named_with_the_known() -> None:
         find_shape("data/none")
 
 
-def planned(gpus: int | None = None, base: str = "data/external/Llama-3.1-8B", **train: float) -> Plan:
+def planned(gpus: int | None = None, base: str = "data/external/Llama-3.1-8B", **train: Any) -> Plan:
     sizes = {"products": 8, "group_size": 8, "micro_batch": 2, "steps": 10, "message_tokens": 100, **train}
     return make_plan(tiny_params(warmstart={"base": base}, train=sizes), gpus)
 
@@ -175,6 +176,14 @@ def test_hours_follow_from_the_peaks_and_the_stated_shares_of_them() -> None:
     reading = 2 * shape.parameters * figures["tokens of a step"] / arithmetic
     assert playing == pytest.approx(10 * (reading + 600 * token) / 3600)
     assert one.total_hours == playing + learning
+
+
+def test_a_folder_that_sells_stands_on_every_gpu_and_a_served_model_on_none() -> None:
+    folder = {"kind": "transformers", "folder": "data/external/Llama-3.1-8B"}
+    served = {"kind": "openai", "model": "Llama-3.1-8B", "address": "http://127.0.0.1:8000/v1"}
+    assert held(on(planned(gpus=4, engine=folder), "H100 SXM"))["seller"] == 2 * KNOWN["Llama-3.1-8B"].parameters
+    assert held(on(planned(gpus=4, engine=served), "H100 SXM"))["seller"] == 0
+    assert held(on(planned(gpus=4), "H100 SXM"))["seller"] == 0
 
 
 def test_playing_and_learning_take_turns_in_memory() -> None:

@@ -223,6 +223,17 @@ def test_engines_that_cannot_work_are_named_before_work_starts(
     assert message in checked()
 
 
+def test_a_seller_of_the_training_that_cannot_work_is_named_before_work_starts() -> None:
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    params["train"]["engine"] = {**LOCAL, "folder": "nowhere"}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    assert "train.engine: expected a folder with a config.json, got nowhere; fetch the model first" in checked()
+    params["train"]["engine"] = {**SERVED, "address": "http://me:secret@127.0.0.1:1/v1"}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    line = checked()
+    assert "train.engine.address: expected no password in it" in line and "secret" not in line
+
+
 def test_an_adapters_folder_will_do_where_adapters_are_loaded() -> None:
     Path("adapter").mkdir()
     Path("adapter/adapter_config.json").write_text("{}")

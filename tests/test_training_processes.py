@@ -25,6 +25,7 @@ from dealwright.files import write_parquet
 from dealwright.params import load_params
 from dealwright.profiles import set_params
 from dealwright.prompts.table import prompts_frame
+from dealwright.seats import training_seller
 from dealwright.training.grpo import TrainingError, make_trainer
 from tests.tiny import buyer_prompts, tiny_params, tiny_scenarios
 
@@ -101,7 +102,8 @@ def test_games_that_do_not_fill_every_process_are_refused(
     scenarios, params = tiny_scenarios(2), tiny_params()
     prompts = buyer_prompts(scenarios)
     with pytest.raises(TrainingError, match="expected whole micro-batches of 4 for each of 3 processes, got 8 games"):
-        make_trainer(model, tokenizer, scenarios, prompts, params, tmp_path, lambda *_: None, processes=3)
+        seat = training_seller(params, scenarios, tmp_path)
+        make_trainer(model, tokenizer, scenarios, prompts, params, tmp_path, lambda *_: None, seat, processes=3)
 
 
 @pytest.fixture(scope="module")

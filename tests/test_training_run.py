@@ -21,10 +21,12 @@ from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.loading import load_model
 from dealwright.errors import DealwrightError
 from dealwright.game import reward
+from dealwright.seats import training_seller
 from dealwright.training import grpo
 from dealwright.training.grpo import BuyerTrainer, TrainingError
 from dealwright.training.run import CURVE, MARK, last_checkpoint, publish, train_buyer, work_folder
 from tests.disk import full_disk
+from tests.faulty_server import FaultyServer, say
 from tests.tiny import ScriptedEngine, buyer_prompts, tiny_params, tiny_scenarios
 
 SCENARIOS = tiny_scenarios(5)
@@ -86,7 +88,8 @@ def train(base: Path, work: Path, log: Log | None = None, **changes: Any) -> Log
     log = log or Log()
     model, tokenizer = load_model(base)
     params = tiny_params(train={"learning_rate": 0.01, **changes})
-    train_buyer(model, tokenizer, SCENARIOS, buyer_prompts(SCENARIOS), params, work, log)
+    seat = training_seller(params, SCENARIOS, work)
+    train_buyer(model, tokenizer, SCENARIOS, buyer_prompts(SCENARIOS), params, work, log, seat)
     return log
 
 
@@ -128,6 +131,27 @@ def test_a_killed_run_goes_on_to_the_same_weights_games_and_curve(
     assert contents(work / "games") == contents(whole / "games")
     assert contents(work / "curve") == contents(whole / "curve")
     assert log.steps[4] == whole_log.steps[4]
+
+
+def test_a_language_model_sells_in_training_and_after_a_kill_is_asked_nothing_twice(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the machine's certificates takes longer than a test
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    with FaultyServer(say("Talk: No.\nAction: [REJECT]", 100, 10)) as server:
+        engine = {"kind": "openai", "model": "m", "address": server.base_url}
+        train(base, whole, engine=engine)
+        asked = len(server.bodies)
+        with pytest.raises(KeyboardInterrupt):
+            train(base, killed, Log(at=3), engine=engine)
+        train(base, killed, engine=engine)
+        assert len(server.bodies) == 2 * asked
+    games = pl.read_parquet(whole / "games/*.parquet")
+    assert games["seller"].unique().to_list() == ["engine"]
+    assert games["messages"].len() == 32
+    assert asked == games["turns"].sum()
+    assert contents(killed / "games") == contents(whole / "games")
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(

@@ -17,6 +17,7 @@ import torch
 from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.loading import load_model
 from dealwright.errors import run_stage
+from dealwright.seats import training_seller
 from dealwright.training import grpo
 from dealwright.training.processes import join
 from dealwright.training.run import train_buyer
@@ -53,7 +54,8 @@ def main() -> None:
     scenarios = tiny_scenarios(2)
     model, tokenizer = load_model(base)
     params = tiny_params(train={"products": 2, "group_size": 8, "micro_batch": 4, **json.loads(sizes)})
-    train_buyer(model, tokenizer, scenarios, buyer_prompts(scenarios), params, Path(work), Silent(), processes)
+    prompts, seat = buyer_prompts(scenarios), training_seller(params, scenarios, Path(work))
+    train_buyer(model, tokenizer, scenarios, prompts, params, Path(work), Silent(), seat, processes)
     if processes.count > 1:
         calls = torch.distributed.group.WORLD._get_sequence_number_for_group()
         print(f"process {processes.index}: {calls} collective calls, seeds {Uneven.seeds}", flush=True)

@@ -24,12 +24,14 @@ class KeptAnswers:
 
     A failure among answers is kept as the outcome that it was, so that a run goes on as it would have; failures at the
     end of the file, when the server was gone, are asked again. Answers that came in this run are not given out again.
-    `usage` is what all of them cost. Raises DealwrightError for a file that is damaged, and where the disk is full.
+    Only answers kept under the same `scope` are interchangeable. `usage` is what all of them cost. Raises
+    DealwrightError for a file that is damaged, and where the disk is full.
     """
 
     def __init__(self, path: Path, model: str) -> None:
         self.path = path
         self.usage = Usage()
+        self.scope = ""
         self._model = model
         self._known: dict[str, deque[Completion]] = {}
         self._read()
@@ -56,7 +58,7 @@ class KeptAnswers:
         self.path.unlink(missing_ok=True)
 
     def _key(self, conversation: Conversation, sampling: Sampling) -> str:
-        asked = [self._model, sampling.temperature, sampling.max_tokens, list(conversation)]
+        asked = [self._model, self.scope, sampling.temperature, sampling.max_tokens, list(conversation)]
         return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def _write(self, key: str | None, completion: Completion) -> None:

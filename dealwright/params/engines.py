@@ -37,6 +37,11 @@ class LocalEngine(Engine):
     kind: Literal["transformers", "vllm"]
     folder: Name
 
+    @property
+    def weights(self) -> str:
+        """What the model is known by."""
+        return self.folder
+
 
 class ServedEngine(Engine):
     """A model behind an OpenAI-compatible address.
@@ -55,6 +60,11 @@ class ServedEngine(Engine):
     timeout: Annotated[float, Field(gt=0)] = 120.0
     retries: Annotated[int, Field(ge=0)] = 4
     budget: Spending = Spending()
+
+    @property
+    def weights(self) -> str:
+        """What the model is known by."""
+        return self.model
 
 
 def _kind(given: Any) -> str | None:

@@ -93,6 +93,7 @@ class Train(Group):
 
     seed: Seed
     seller: str
+    engine: AnyEngine | None
     steps: Count
     products: Count
     group_size: Annotated[int, Field(ge=2)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dealwright.params import Params
+from dealwright.params import Params, Train
 
 _SHOWN = {
     "reward": "mean reward",
@@ -55,7 +55,7 @@ Loaded by other means it is not held to anything.
 | base | `{params.warmstart.base}`, fine-tuned on demonstrations for {params.warmstart.steps} steps (step 0) |
 | method | GRPO on the reward (budget - price) / abs(budget - cost), cut to [-1, 1] |
 | steps | {tags["step"]} of {train.steps}, of {train.products} products with {train.group_size} games each |
-| counterpart | the scripted seller `{train.seller}`, behind the regulator |
+| counterpart | {_counterpart(train)}, behind the regulator |
 | products | {tags["training_products"]}, listed in `training_products.json` |
 {revisions}
 ## Validation games
@@ -71,6 +71,12 @@ of many looks better than it is. Results on test products stand in the report.
 It knows this one game, the six kinds of argument of its demonstrations and this seller, and prices in one currency.
 What it earns against people or other models has not been measured.
 """
+
+
+def _counterpart(train: Train) -> str:
+    if train.engine is None:
+        return f"the scripted seller `{train.seller}`"
+    return f"the language model `{train.engine.weights}`"
 
 
 def _guarded(tags: Mapping[str, str]) -> str:

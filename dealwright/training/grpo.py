@@ -19,11 +19,12 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from dealwright.agents import Agent
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.errors import DealwrightError, first_line
 from dealwright.game import Negotiation, Scenario, reward
 from dealwright.params import Params, Train
-from dealwright.players import BuyerSettings, language_buyer, make_seller
+from dealwright.players import BuyerSettings, language_buyer
 from dealwright.rollout import Episode, finished, play
 from dealwright.training.batches import by_length, is_rows, of_all_processes, thinned
 from dealwright.training.credit import before_each_message, by_token, message_advantages
@@ -35,7 +36,7 @@ from dealwright.training.rows import sampled_logprobs, sampled_row
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-TRAINED = "trained"
+TRAINED, ENGINE = "trained", "engine"  # names in the tables: of the buyer, and of a language model that sells
 # TRL asks for a chat template that can render tools before it hands out environments. Dialogues are rendered by the
 # engine with the model's own template, so this text is never seen by a model.
 TOOL_TEMPLATE = (
@@ -181,13 +182,16 @@ def make_rollout(
     prompts: dict[str, str],
     tokenizer: "PreTrainedTokenizerBase",
     keep: Callable[[int, list[Episode]], None],
+    seat: Callable[[int], Agent],
 ) -> Callable[[list[Any], GRPOTrainer], dict[str, Any]]:
     """Return the rollout function: it plays the trainer's tables side by side and returns their token rows.
 
-    `keep` is given the step and the episodes of every batch, those of all processes.
+    `keep` is given the step and the episodes of every batch, those of all processes; `seat` returns the seller of a
+    step by its seed.
     """
     regulator = params.game.regulator
     settings = BuyerSettings.exploring(params)
+    seller = params.train.seller if params.train.engine is None else ENGINE
 
     def roll(_: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
         games = [table.game for table in trainer.environments]
@@ -196,7 +200,7 @@ def make_rollout(
         seed = params.train.seed * 100_003 + step + 10_000_000_019 * trainer.accelerator.process_index
         with whole_model(trainer) as model:
             buyer = language_buyer(TransformersEngine(model, tokenizer), prompts, settings, seed)
-            interventions = play(games, buyer, make_seller(params.train.seller), regulator.monotone, regulator.retries)
+            interventions = play(games, buyer, seat(seed), regulator.monotone, regulator.retries)
         for table in trainer.environments:
             earned = table.get_reward()
             if earned is not None and not math.isfinite(earned):
@@ -208,7 +212,7 @@ def make_rollout(
         trainer.sampled = [sampled_logprobs(buyer.spoken[game]) for game in games]
         starts = [row.mask.index(1) for row in rows]
         episodes = [
-            finished(game, (TRAINED, params.train.seller), items, step - 1, tokens=sum(row.mask))
+            finished(game, (TRAINED, seller), items, step - 1, tokens=sum(row.mask))
             for game, items, row in zip(games, interventions, rows, strict=True)
         ]
         keep(step, gather_object(episodes))
@@ -231,6 +235,7 @@ def make_trainer(
     params: Params,
     folder: Path,
     keep: Callable[[int, list[Episode]], None],
+    seat: Callable[[int], Agent],
     processes: int = 1,
 ) -> BuyerTrainer:
     """Return a trainer that keeps its checkpoints in a folder, one of so many processes that share each step."""
@@ -247,7 +252,7 @@ def make_trainer(
         model=model,
         processing_class=renderer,
         train_dataset=Dataset.from_list(rows),
-        rollout_func=make_rollout(params, by_id, prompts, tokenizer, keep),
+        rollout_func=make_rollout(params, by_id, prompts, tokenizer, keep, seat),
         environment_factory=lambda: Table(by_id, params.game.max_turns),
         peft_config=_lora(train.lora_rank),
         args=GRPOConfig(

@@ -10,13 +10,14 @@ import io
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 from transformers import TrainerCallback
 
+from dealwright.agents import Agent
 from dealwright.checkpoints import checkpoint_name
 from dealwright.engines.loading import save_tokenizer
 from dealwright.evaluation.metrics import means
@@ -76,10 +77,12 @@ def train_buyer(
     params: Params,
     work: Path,
     log: StepLog,
+    seat: Callable[[int], Agent],
     processes: Processes = ALONE,
 ) -> None:
     """Train in a work folder, from its last whole checkpoint where there is one.
 
+    `seat` returns the seller of a step by its seed.
     Raises TrainingError when the policy collapses, or a reward or a loss is no number, or another process has ended.
     """
     step = processes.agree(last_checkpoint(work))
@@ -88,7 +91,7 @@ def train_buyer(
     if step == params.train.steps:
         return
     keeper = _Keeper(work, log, processes)
-    trainer = make_trainer(model, tokenizer, scenarios, prompts, params, work, keeper.keep, processes.count)
+    trainer = make_trainer(model, tokenizer, scenarios, prompts, params, work, keeper.keep, seat, processes.count)
     trainer.add_callback(keeper)
     try:
         trainer.train(resume_from_checkpoint=str(work / f"checkpoint-{step}") if step else None)
