@@ -1,5 +1,6 @@
-"""What is looked at before DVC touches anything: its lock, the parameters, the source of products, the base model."""
+"""What is looked at before DVC touches anything: its files, the parameters, the source of products, the base model."""
 
+import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from dealwright.errors import DealwrightError
 from dealwright.lock import LOCK
 from dealwright.params import Params, load_params
 from dealwright.profiles import PARAMS, Change, differences, read_params, standing_profile
+
+CLAIMS = Path(".dvc/tmp/rwlock")
 
 
 class CheckError(DealwrightError):
@@ -59,6 +62,7 @@ def check() -> Check:
 
     params = load_params(PARAMS)
     _check_lock()
+    _clear_torn_claims()
     _check_sellers(params)
     _check_engines(params)
     splits, rejected = _read_catalogue(params)
@@ -89,6 +93,30 @@ def _check_lock() -> None:
             f"{LOCK} cannot be read, as after a kill while DVC wrote it; `git checkout {LOCK}`, or remove it, and run "
             "this again: the stages that it does not name run again"
         ) from error
+
+
+def _clear_torn_claims() -> None:
+    """Remove DVC's list of the files that its processes work on, where a kill cut it off: DVC would refuse to run.
+
+    It is written in place too, and made anew where it is missing; entries of processes that are no more go either way.
+    """
+    if _whole(CLAIMS):
+        return
+    from dvc.lock import make_lock
+
+    with make_lock(f"{CLAIMS}.lock", tmp_dir=str(CLAIMS.parent)):  # a living DVC may be writing it
+        if not _whole(CLAIMS):
+            CLAIMS.unlink()
+
+
+def _whole(path: Path) -> bool:
+    try:
+        json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def _read_catalogue(params: Params) -> tuple[dict[str, int], dict[str, int]]:

@@ -114,6 +114,7 @@ def test_a_stage_killed_at_any_moment_tears_no_file_and_ends_with_the_same_files
             continue
         kills += 1
         assert torn(project, before) == [], f"killed after {moment:.2f} s"
+        run(project, "dealwright", "check")  # as `make reproduce` does; it clears away what a kill of DVC left torn
         run(project, *command)
         assert (outputs(project), (project / "dvc.lock").read_bytes()) == (before, lock), (
             f"killed after {moment:.2f} s"

@@ -1,4 +1,4 @@
-"""A dvc.lock that a kill cut off while DVC wrote it, which it does in place, is found before work starts."""
+"""What a kill cut off while DVC wrote it, which it does in place, is found before work starts."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,9 @@ import pytest
 from click.testing import CliRunner
 from dvc.dvcfile import Lockfile
 from dvc.exceptions import DvcException
+from dvc.fs import localfs
 from dvc.repo import Repo
+from dvc.rwlock import RWLockFileCorruptedError, rwlock
 
 from dealwright.cli import main
 from tests.standin import ROOT
@@ -26,10 +28,15 @@ def readable(repo: Repo) -> bool:
     return True
 
 
-def test_a_lock_is_refused_exactly_where_dvc_cannot_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("params.yaml", "profiles", "data/catalogue", "data/base"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_lock_is_refused_exactly_where_dvc_cannot_read_it() -> None:
     whole = (ROOT / "dvc.lock").read_bytes()
     cuts = [0, 15, 24, 40, 1000, 6112, 20_000, *(whole.index(b"nfiles") + at for at in (2, 6, 7, 8)), len(whole)]
     outcomes = set()
@@ -40,3 +47,26 @@ def test_a_lock_is_refused_exactly_where_dvc_cannot_read_it(tmp_path: Path, monk
             assert (result.exit_code == 0) == readable(repo), cut
             outcomes.add(result.stderr)
     assert outcomes == {"", LINE}
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("content", "stays"),
+    [("", False), ('{"write": {"data/mo', False), ('{"write": {}, "read": {}}', True)],
+    ids=["empty", "half", "whole"],
+)
+def test_a_list_of_claims_that_was_cut_off_no_longer_keeps_dvc_from_running(content: str, stays: bool) -> None:
+    with Repo.init(no_scm=True) as repo:
+        claims = Path(repo.tmp_dir) / "rwlock"
+        claims.write_text(content)
+
+        def claim() -> None:
+            with rwlock(repo.tmp_dir, localfs, "a test", [], ["data/models"], False):
+                pass
+
+        if not stays:
+            with pytest.raises(RWLockFileCorruptedError):
+                claim()
+        assert CliRunner().invoke(main, ["check"]).exit_code == 0
+        assert claims.exists() == stays
+        claim()
