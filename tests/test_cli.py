@@ -113,7 +113,7 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     ("typed", "expected"),
     [
         ("dealwright pro", ["profile", "promote"]),
-        ("dealwright profile sm", ["smoke", "smol"]),
+        ("dealwright profile sm", ["smoke", "smol", "smol_cpu"]),
         ("dealwright play --as s", ["seller"]),
         ("dealwright play --against li", ["linear_ladder"]),
         ("dealwright play --as buyer --against be", ["begging"]),
@@ -141,7 +141,7 @@ def test_a_wrong_usage_exits_with_2_and_a_users_error_with_1_in_one_line(project
     assert run("no-such-command").exit_code == 2
     result = run("profile", "huge")
     assert result.exit_code == 1
-    assert result.stderr == "error: expected one of the profiles full, paper, smoke, smol, tiny, got 'huge'\n"
+    assert result.stderr == "error: expected one of the profiles full, paper, smoke, smol, smol_cpu, tiny, got 'huge'\n"
 
 
 def test_profile_says_what_it_changed(project: Path) -> None:

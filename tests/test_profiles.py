@@ -39,7 +39,7 @@ def folder_with(tmp_path: Path, text: str) -> Path:
 
 
 def test_the_profiles_of_the_design_are_there() -> None:
-    assert names(PROFILES) == ["full", "paper", "smoke", "smol", "tiny"]
+    assert names(PROFILES) == ["full", "paper", "smoke", "smol", "smol_cpu", "tiny"]
 
 
 def test_tiny_is_what_params_yaml_has_committed() -> None:
@@ -132,7 +132,7 @@ def test_a_profile_with_a_wrong_value_is_refused_and_nothing_is_written(params: 
 
 
 def test_an_unknown_profile_is_refused_with_the_names_of_the_known(params: Path) -> None:
-    with pytest.raises(ProfileError, match="one of the profiles full, paper, smoke, smol, tiny, got 'huge'"):
+    with pytest.raises(ProfileError, match="one of the profiles full, paper, smoke, smol, smol_cpu, tiny, got 'huge'"):
         apply_profile("huge", params, PROFILES)
     with pytest.raises(ProfileError, match=r"got '\.\./params'"):
         apply_profile("../params", params, PROFILES)
