@@ -14,12 +14,12 @@ from transformers import TrainerCallback
 
 from benchmarks.games import open_hall
 from benchmarks.measure import Comparison, seconds
+from dealwright.seats import training_seller
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from dealwright.seats import training_seller
-from dealwright.training.grpo import BuyerTrainer
+    from dealwright.training.grpo import BuyerTrainer
 
 Shapes = Counter[tuple[int, int]]  # (inputs, outputs) of the weight matrices
 PRODUCT_SECONDS = 0.2  # spent on measuring one rate

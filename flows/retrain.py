@@ -25,7 +25,7 @@ from flows.reproduce import publish, reproduce_folder
 # The form shows a list of choices as a menu; an optional parameter would be two buttons and a blank.
 AS_SET = "params.yaml"
 Source = Literal["params.yaml", "bundled", "amazon_history_price", "csv", "jsonl", "parquet"]
-Profile = Literal["params.yaml", "full", "paper", "smoke", "smol", "tiny"]
+Profile = Literal["params.yaml", "full", "paper", "smoke", "smol", "smol_cpu", "tiny"]
 Gain = Annotated[float, Field(ge=0, le=2)]
 
 

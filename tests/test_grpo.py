@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from dealwright import seats
 from dealwright.game import Outcome, Scenario, StopReason
 from dealwright.rollout import Episode
 from dealwright.seats import training_seller
@@ -244,7 +245,7 @@ def test_a_game_whose_seller_failed_is_left_out_of_its_group(lab: Make, monkeypa
                 else [f"Talk: Fine.\nAction: [DEAL] ${game.transcript[-1].message.action.price:.2f}" for game in games]
             )
 
-    monkeypatch.setattr(grpo, "make_seller", lambda name: Silent())
+    monkeypatch.setattr(seats, "make_seller", lambda name: Silent())
     there = lab()
     there.train()
     assert [episode.outcome.stop for episode in there.kept[1]] == [StopReason.SELLER_FAILED] + [StopReason.DEAL] * 7
