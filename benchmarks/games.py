@@ -1,6 +1,7 @@
 """Games on the bundled catalogue and the base model, made in memory, for the benchmarks that play."""
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,11 +17,13 @@ from dealwright.game import Negotiation, Scenario
 from dealwright.params import Params, load_params
 from dealwright.players import BuyerSettings, language_buyer, make_seller
 from dealwright.prompts.render import render_buyer
+from dealwright.seats import training_seller
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from dealwright.engines.base import Engine
+    from dealwright.training.grpo import BuyerTrainer
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,6 +50,14 @@ class Hall:
     def seller(self) -> Agent:
         """Return the seller of training."""
         return make_seller(self.params.train.seller)
+
+    def trainer(self, params: Params, folder: Path) -> "BuyerTrainer":
+        """Return a trainer of a copy of the model, with other parameters, that keeps nothing of its games."""
+        from dealwright.training.grpo import make_trainer
+
+        seat = training_seller(params, self.scenarios, folder)
+        model, nothing = deepcopy(self.model), lambda *_: None
+        return make_trainer(model, self.tokenizer, self.scenarios, self.prompts, params, folder, nothing, seat)
 
 
 @cache

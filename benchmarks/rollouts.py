@@ -1,7 +1,6 @@
 """Rollouts: against one game at a time, against TRL's own multi-turn loop, and as the number of games grows."""
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +14,6 @@ from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.game import Negotiation
 from dealwright.rollout import play, rollout
-from dealwright.seats import training_seller
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer
@@ -85,7 +83,6 @@ def trl_loop(games: int = 256, group_size: int = 8, repeats: int = 3) -> Compari
     Both trainers get the same rows and use TRL's own generation of a batch, rewards and advantages included.
     """
     from benchmarks.tool_loop import tool_trainer
-    from dealwright.training.grpo import make_trainer
 
     hall = open_hall()
     train = hall.params.train.model_copy(
@@ -94,16 +91,7 @@ def trl_loop(games: int = 256, group_size: int = 8, repeats: int = 3) -> Compari
     params = hall.params.model_copy(update={"train": train})
     turns: dict[str, list[float]] = {"ours": [], "other": []}
     with TemporaryDirectory() as folder:
-        own = make_trainer(
-            deepcopy(hall.model),
-            hall.tokenizer,
-            hall.scenarios,
-            hall.prompts,
-            params,
-            Path(folder),
-            lambda *_: None,
-            training_seller(params, hall.scenarios, Path(folder)),
-        )
+        own = hall.trainer(params, Path(folder))
         tools = tool_trainer(hall, own)
         ours, others = in_turn(
             lambda: _batch(own, group_size, turns["ours"]), lambda: _batch(tools, group_size, turns["other"]), repeats

@@ -1,7 +1,6 @@
 """One GRPO step against the time that its floating-point operations take as bare matrix products."""
 
 from collections import Counter
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -14,7 +13,6 @@ from transformers import TrainerCallback
 
 from benchmarks.games import open_hall
 from benchmarks.measure import Comparison, seconds
-from dealwright.seats import training_seller
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -87,8 +85,6 @@ def grpo_step(products: int | None = None, group_size: int | None = None, repeat
 
     The sizes are those of params.yaml where none are given. The first step warms up and does not count.
     """
-    from dealwright.training.grpo import make_trainer
-
     hall = open_hall()
     default = hall.params.train
     products, group_size = products or default.products, group_size or default.group_size
@@ -97,17 +93,7 @@ def grpo_step(products: int | None = None, group_size: int | None = None, repeat
     )
     params = hall.params.model_copy(update={"train": train})
     with TemporaryDirectory() as folder:
-        model = deepcopy(hall.model)
-        trainer = make_trainer(
-            model,
-            hall.tokenizer,
-            hall.scenarios,
-            hall.prompts,
-            params,
-            Path(folder),
-            lambda *_: None,
-            training_seller(params, hall.scenarios, Path(folder)),
-        )
+        trainer = hall.trainer(params, Path(folder))
         clock = Clock(trainer)
         trainer.add_callback(clock)
         trainer.train()

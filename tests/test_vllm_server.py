@@ -11,22 +11,22 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dealwright.agents import ConcessionSeller, LanguageModelAgent, conversation_of
-from dealwright.engines.base import Engine, Sampling
+from dealwright.agents import conversation_of
+from dealwright.engines.base import Sampling
 from dealwright.engines.openai_server import OpenaiEngine
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.files import read_json, read_table
 from dealwright.game import Negotiation, Role
 from dealwright.prompts import opening_buyer
-from dealwright.rollout import Episode, rollout
+from dealwright.rollout import Episode
 from tests.evaluating import configure, enter_project, evaluation, prepare_evaluation, small_tables
 from tests.servers import free_ports
-from tests.tiny import buyer_prompts, tiny_scenarios
+from tests.test_engines_agree import BASE, played
+from tests.tiny import buyer_prompts
 
 pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).parents[1]
-BASE = ROOT / "data/base"
 PYTHON = ROOT / ".venv-vllm/bin/python"
 START = 600  # seconds; no test measures them
 GREEDY = Sampling(0.0, 96, 0)
@@ -71,13 +71,6 @@ def without_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """Leave the machine's certificates unread, which takes longer than a test."""
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-
-
-def played(engine: Engine) -> list[Episode]:
-    """Play four games with an engine as the buyer, greedily."""
-    scenarios = tiny_scenarios(4)
-    buyer = LanguageModelAgent(engine, Role.BUYER, buyer_prompts(scenarios), opening_buyer("brief"), GREEDY)
-    return rollout(scenarios, [0], buyer, ConcessionSeller("training"), ("base", "training"))
 
 
 @pytest.fixture(scope="module")
