@@ -55,7 +55,8 @@ tools: .venv-tools/.installed  ## make .venv-tools: the fuzzer, the mutation tes
 	$(TOOLS)/python -m pip --quiet --disable-pip-version-check install --retries 1 --timeout 15 -r requirements/tools.txt
 	touch $@
 
-# What comes with it for pictures and sound wants CUDA, and transformers fails where it finds them broken.
+# What comes with it for pictures and sound wants CUDA, and transformers fails where it finds them broken. The transformers
+# that it comes with is too old for this project's engine; it runs with the lock's as well.
 vllm: .venv-vllm/.installed  ## make .venv-vllm, vLLM for processors without a GPU, and run the tests marked vllm
 	$(VENV)/bin/python -m pytest -m vllm tests/test_vllm_server.py
 
@@ -63,6 +64,8 @@ vllm: .venv-vllm/.installed  ## make .venv-vllm, vLLM for processors without a G
 	$(PYTHON) -m venv --clear .venv-vllm
 	.venv-vllm/bin/python -m pip --quiet --disable-pip-version-check install -r requirements/torch.txt -r requirements/vllm.txt
 	.venv-vllm/bin/python -m pip --quiet uninstall --yes torchvision torchaudio torchcodec
+	.venv-vllm/bin/python -m pip --quiet --disable-pip-version-check install --no-deps \
+		$$(sed -n 's/^\(transformers==[^ ]*\).*/\1/p' requirements/lock.txt)
 	touch $@
 
 test: $(INSTALLED)  ## run the tests, without those marked slow, vllm, browser or soak

@@ -120,7 +120,7 @@ def make_engine(spec: LocalEngine | ServedEngine, kept: KeptAnswers) -> Engine:
     if spec.kind == "vllm":
         from dealwright.engines.vllm_process import VllmEngine
 
-        return KeptEngine(VllmEngine.from_folder(spec.folder), kept)
+        return KeptEngine(VllmEngine.from_folder(spec.folder, **spec.options), kept)
     from dealwright.engines.transformers import TransformersEngine
 
     return KeptEngine(TransformersEngine.from_folder(spec.folder), kept)

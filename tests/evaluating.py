@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,10 @@ def prepare_evaluation(base_folder: Path) -> None:
     write_json("reports/scripts.json", {"fitted": {}, "best_script": "linear_ladder"})
 
 
-def evaluation() -> "subprocess.Popen[str]":
-    path = os.pathsep.join([str(ROOT), *sys.path])
+def evaluation(python: str = sys.executable, path: Sequence[str] = (str(ROOT), *sys.path)) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "stages.evaluate"],
-        env={**os.environ, "PYTHONPATH": path},
+        [python, "-m", "stages.evaluate"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         stderr=subprocess.PIPE,
         text=True,
     )

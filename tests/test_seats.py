@@ -202,6 +202,11 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"big": {"folder": "x"}}, {}, "engines.big: expected a kind: transformers, vllm or openai"),
     ({"big": {**SERVED, "budget": {"dollars": 5}}}, {}, "engines.big.openai.budget: Value error, dollars need prompt"),
     ({"big": {**SERVED, "address": "127.0.0.1"}}, {}, "engines.big.openai.address: String should match pattern"),
+    (
+        {"big": {**LOCAL, "options": {"dtype": "float32"}}},
+        {},
+        "engines.big.transformers: Value error, options are arguments of vLLM; expected none for the kind trans",
+    ),
     ({"big": LOCAL}, {"buyers": ["big"]}, "engines.big: expected a folder with a config.json, got nowhere; fetch"),
     (
         {"big": {**SERVED, "key_variable": "NO_SUCH_KEY"}},

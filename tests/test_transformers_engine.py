@@ -1,5 +1,6 @@
 """The transformers engine against plain forward passes over whole dialogues."""
 
+import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from dealwright.engines import transformers as engine_module
 from dealwright.engines.base import Completion, Sampling
 from dealwright.engines.cache import BlockCache
+from dealwright.engines.loading import save_model
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.errors import DealwrightError
 from tests.tiny import chatml_tokenizer, lively, tiny_llama, tiny_qwen
@@ -357,6 +359,34 @@ def test_a_folder_is_loaded_and_a_missing_one_is_an_error(base_folder: Path, tmp
     assert len(completion.token_ids) == 2
     with pytest.raises(DealwrightError, match=r"expected a folder with a causal language model, got .*/nothing"):
         TransformersEngine.from_folder(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("stored", "instructions", "taken"),
+    [
+        (torch.bfloat16, {"amx_bf16": True, "avx512_bf16": False}, torch.bfloat16),
+        (torch.bfloat16, {"amx_bf16": False, "avx512_bf16": True}, torch.bfloat16),
+        (torch.bfloat16, {"amx_bf16": False, "avx512_bf16": False}, torch.float32),
+        (torch.bfloat16, {}, torch.float32),
+        (torch.float32, {"amx_bf16": True}, torch.float32),
+        (torch.float16, {"amx_bf16": True}, torch.float32),
+    ],
+)
+def test_a_processor_takes_bfloat16_where_it_is_stored_and_the_processor_multiplies_it(
+    stored: torch.dtype,
+    instructions: dict[str, bool],
+    taken: torch.dtype,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save_model(copy.deepcopy(model).to(stored), tokenizer, tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: instructions)
+    engine = TransformersEngine.from_folder(tmp_path)
+    assert {weights.dtype for weights in engine.model.parameters()} == {taken}
+    assert len(engine.generate(opened(2), Sampling(0.0, 2, 0))[0].token_ids) == 2
 
 
 def test_the_cache_keeps_rows_in_the_order_asked_for_and_closes_shared_holes(model: PreTrainedModel) -> None:

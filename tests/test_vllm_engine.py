@@ -1,4 +1,5 @@
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -117,6 +118,13 @@ def seeds_of_three() -> list[int]:
     return [params.seed for params in llm.asked]
 
 
+def pretend_vllm(monkeypatch: pytest.MonkeyPatch, make: Callable[..., FakeLlm]) -> None:
+    """Put a module `vllm` in place that makes models so."""
+    module = ModuleType("vllm")
+    module.__dict__.update(LLM=make, SamplingParams=FakeSamplingParams)
+    monkeypatch.setitem(sys.modules, "vllm", module)
+
+
 def test_a_folder_is_loaded_by_vllm_with_the_options_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     made: list[FakeLlm] = []
@@ -125,9 +133,7 @@ def test_a_folder_is_loaded_by_vllm_with_the_options_given(tmp_path: Path, monke
         made.append(FakeLlm(model, **options))
         return made[-1]
 
-    module = ModuleType("vllm")
-    module.__dict__.update(LLM=make, SamplingParams=FakeSamplingParams)
-    monkeypatch.setitem(sys.modules, "vllm", module)
+    pretend_vllm(monkeypatch, make)
     engine = VllmEngine.from_folder(tmp_path, max_model_len=32, enforce_eager=True)
     assert engine.generate(ask("AB"), SAMPLING)[0].text == "AB"
     assert made[0].folder == str(tmp_path)
@@ -136,6 +142,20 @@ def test_a_folder_is_loaded_by_vllm_with_the_options_given(tmp_path: Path, monke
         "enforce_eager": True,
         "logprobs_mode": "processed_logprobs",
     }
+
+
+def test_an_option_that_vllm_refuses_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("{}")
+
+    def make(model: str, **options: Any) -> FakeLlm:
+        raise ValueError("Unknown dtype:\nfloat31")
+
+    pretend_vllm(monkeypatch, make)
+    with pytest.raises(VllmError) as refused:
+        VllmEngine.from_folder(tmp_path, dtype="float31")
+    assert str(refused.value) == (
+        f"vLLM cannot load {tmp_path} with options {{'dtype': 'float31'}}: Unknown dtype: float31"
+    )
 
 
 def test_a_folder_without_a_model_is_one_clear_error(tmp_path: Path) -> None:

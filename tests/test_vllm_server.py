@@ -5,8 +5,9 @@ import os
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -113,23 +114,42 @@ def test_vllm_inside_a_process_says_what_transformers_says(here: list[Episode], 
         assert completion["logprobs"] == pytest.approx(own.logprobs, abs=1e-3)
 
 
-def test_a_vllm_server_sells_in_an_evaluation_and_the_regulator_holds_it_to_the_rules(
-    address: str, base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def sold_by(base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A check that an engine sells in an evaluation and that the regulator holds it to the rules."""
     tables = small_tables(tmp_path / "tables")
     (tmp_path / "project").mkdir()
     enter_project(tables, tmp_path / "project", monkeypatch)
     prepare_evaluation(base_folder)
-    engine = {"kind": "openai", "model": "base", "address": address, "vllm": True, "message_tokens": 48}
-    configure({"served": {**engine, "tokenizer": str(BASE)}}, sellers=["training", "served"], rounds=1)
-    process = evaluation()
-    assert process.wait(START) == 0, process.stderr and process.stderr.read()
-    games = read_table("data/rollouts/evaluation.parquet", pl.col("seller") == "served")
-    assert (games["buyer"].n_unique(), len(games)) == (9, 36)
-    assert games["answers"].sum() > 200
-    assert games.filter(pl.col("price") < pl.col("cost")).is_empty()
-    # It was taught to buy, so what it says is refused, and its first price stands.
-    figures = read_json("reports/evaluation.json")["buyers"]["linear_ladder"]["served"]
-    assert figures["failed_rate"]["value"] == 0.0
-    assert figures["intervention_rate"]["value"] == 1.0
-    assert figures["deal_rate"]["value"] == 0.0
+
+    def check(engine: dict[str, Any], *surroundings: Any) -> None:
+        configure({"own": {**engine, "message_tokens": 48}}, sellers=["training", "own"], rounds=1)
+        process = evaluation(*surroundings)
+        _, said = process.communicate(timeout=START)
+        assert process.returncode == 0, said[-4000:]
+        games = read_table("data/rollouts/evaluation.parquet", pl.col("seller") == "own")
+        assert (games["buyer"].n_unique(), len(games)) == (9, 36)
+        assert games.filter(pl.col("price") < pl.col("cost")).is_empty()
+        # It was taught to buy, so what it says is refused, and its first price stands.
+        figures = read_json("reports/evaluation.json")["buyers"]["linear_ladder"]["own"]
+        assert figures["failed_rate"]["value"] == 0.0
+        assert figures["intervention_rate"]["value"] == 1.0
+        assert figures["deal_rate"]["value"] == 0.0
+
+    return check
+
+
+def test_a_vllm_server_sells_in_an_evaluation_and_is_held_to_the_rules(
+    address: str, sold_by: Callable[..., None]
+) -> None:
+    sold_by({"kind": "openai", "model": "base", "address": address, "vllm": True, "tokenizer": str(BASE)})
+    assert read_table("data/rollouts/evaluation.parquet", pl.col("seller") == "own")["answers"].sum() > 200
+
+
+def test_vllm_inside_the_process_sells_in_an_evaluation_and_is_held_to_the_rules(
+    sold_by: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in SMALL.items():
+        monkeypatch.setenv(name, value)
+    options = {"dtype": "float32", "enforce_eager": True, "max_model_len": 2048, "enable_chunked_prefill": False}
+    sold_by({"kind": "vllm", "folder": str(BASE), "options": options}, str(PYTHON), [str(ROOT)])

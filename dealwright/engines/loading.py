@@ -1,6 +1,7 @@
 """Load causal language models with their tokenizers from local folders."""
 
 from pathlib import Path
+from typing import Literal
 
 import torch
 from safetensors import SafetensorError
@@ -26,10 +27,11 @@ DIALOGUE = [
 
 
 def load_model(
-    folder: str | Path, dtype: torch.dtype = torch.float32
+    folder: str | Path, dtype: torch.dtype | Literal["auto"] = torch.float32
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model with its tokenizer; only safetensors weights are read, and no code that a folder brings is run.
 
+    `auto` takes the weights as they are stored.
     Raises DealwrightError for a folder that does not hold such a model whole.
     """
     if not any((Path(folder) / name).is_file() for name in CONFIGURATIONS):

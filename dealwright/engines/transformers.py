@@ -52,10 +52,18 @@ class TransformersEngine:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> "TransformersEngine":
-        """Load a model's folder onto the GPU where there is one; raises DealwrightError as `load_model` does."""
-        device, dtype = ("cuda", torch.bfloat16) if torch.cuda.is_available() else ("cpu", torch.float32)
-        model, tokenizer = load_model(folder, dtype)
-        return cls(model.to(device).eval(), tokenizer)
+        """Load a model's folder onto the GPU where there is one; raises DealwrightError as `load_model` does.
+
+        A GPU takes any model in bfloat16, a processor only one that is stored so and only where it multiplies such
+        numbers itself; all else is float32.
+        """
+        if torch.cuda.is_available():
+            model, tokenizer = load_model(folder, torch.bfloat16)
+            return cls(model.cuda().eval(), tokenizer)
+        model, tokenizer = load_model(folder, "auto")
+        if model.dtype != torch.bfloat16 or not _multiplies_bfloat16():
+            model.float()
+        return cls(model.eval(), tokenizer)
 
     def forget(self) -> None:
         """Drop every dialogue."""
@@ -226,6 +234,12 @@ class TransformersEngine:
             input_ids=ids, attention_mask=visible[:, None], position_ids=positions, cache=cache, logits_to_keep=1
         )
         return output.logits[:, -1].float()
+
+
+def _multiplies_bfloat16() -> bool:
+    """Tell whether this processor has instructions for it; where it lacks them, float32 is faster."""
+    found = torch.cpu.get_capabilities()
+    return bool(found.get("amx_bf16") or found.get("avx512_bf16"))
 
 
 def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:

@@ -32,7 +32,10 @@ class VllmEngine:
 
     @classmethod
     def from_folder(cls, folder: str | Path, **options: Any) -> "VllmEngine":
-        """Load a model folder; `options` are those of `vllm.LLM`, such as max_model_len or tensor_parallel_size."""
+        """Load a model folder; `options` are those of `vllm.LLM`, such as max_model_len or tensor_parallel_size.
+
+        Raises VllmError where vLLM is missing, or refuses the folder or an option.
+        """
         if not (Path(folder) / "config.json").is_file():
             raise VllmError(
                 f"expected a model folder with a config.json, got {folder}; give the folder of a saved model"
@@ -43,7 +46,13 @@ class VllmEngine:
             raise VllmError(
                 f"expected the package vllm, got {str(error).lower()}; install dealwright with the extra `vllm`"
             ) from error
-        return cls(vllm.LLM(model=str(folder), logprobs_mode="processed_logprobs", **options), vllm.SamplingParams)
+        try:
+            model = vllm.LLM(model=str(folder), logprobs_mode="processed_logprobs", **options)
+        except Exception as error:  # of every kind, pydantic's and its engine's among them
+            raise VllmError(
+                f"vLLM cannot load {folder} with options {options}: {' '.join(str(error).split())}"
+            ) from error
+        return cls(model, vllm.SamplingParams)
 
     def generate(self, conversations: Sequence[Conversation], sampling: Sampling) -> list[Completion]:
         """Return one completion a conversation, in order."""

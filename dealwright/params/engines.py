@@ -32,10 +32,17 @@ class Engine(Group):
 
 
 class LocalEngine(Engine):
-    """A model's folder, loaded into this process."""
+    """A model's folder, loaded into this process; `options` are arguments of `vllm.LLM`."""
 
     kind: Literal["transformers", "vllm"]
     folder: Name
+    options: dict[str, bool | int | float | str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _options_are_of_vllm(self) -> Self:
+        if self.options and self.kind != "vllm":
+            raise ValueError("options are arguments of vLLM; expected none for the kind transformers")
+        return self
 
     @property
     def weights(self) -> str:
