@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Spare every client the reading of the machine's certificates, which takes longer than a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def tokenizer() -> "PreTrainedTokenizerFast":
     """Our own tokenizer, trained on a few demonstrator dialogues; not to be changed."""

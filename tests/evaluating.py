@@ -34,8 +34,6 @@ def small_tables(folder: Path) -> Path:
 
 def enter_project(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enter a project with those tables and the parameters of the repository."""
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the machine's certificates takes longer than a test
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "profiles", "profiles")
     shutil.copytree(tables, "data")

@@ -5,8 +5,6 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dealwright.agents import ConcessionSeller, LanguageModelAgent
 from dealwright.engines.base import Engine, Sampling
 from dealwright.engines.openai_server import OpenaiEngine
@@ -42,11 +40,7 @@ def played(engine: Engine) -> list[Episode]:
     return rollout(scenarios, [0], buyer, ConcessionSeller("training"), ("base", "training"))
 
 
-def test_the_weights_say_the_same_in_this_process_and_behind_an_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the machine's certificates takes longer than a test
+def test_the_weights_say_the_same_in_this_process_and_behind_an_address() -> None:
     here = played(TransformersEngine.from_folder(BASE))
     with FaultyServer(serving(TransformersEngine.from_folder(BASE))) as server:
         there = played(OpenaiEngine("base", server.base_url, retries=0))

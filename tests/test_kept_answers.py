@@ -18,13 +18,6 @@ from tests.faulty_server import FaultyServer, close, completion, echo, say, send
 SAMPLING = Sampling(temperature=0.7, max_tokens=16, seed=3)
 
 
-@pytest.fixture(autouse=True)
-def no_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Spare every client the reading of the machine's certificates, which takes longer than a test."""
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "work" / "big.jsonl"

@@ -4,7 +4,6 @@ import logging
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,13 +47,6 @@ FAULTS = {
     "a status 429": (fail(429), "status 429"),
     "an HTML page with status 502": (send("<html>Bad gateway</html>", status=502, kind="text/html"), "status 502"),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Spare every client the reading of the machine's certificates, which takes longer than a test."""
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
 
 
 def engine(server: FaultyServer, **options: Any) -> OpenaiEngine:

@@ -134,10 +134,8 @@ def test_a_killed_run_goes_on_to_the_same_weights_games_and_curve(
 
 
 def test_a_language_model_sells_in_training_and_after_a_kill_is_asked_nothing_twice(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))  # to read the machine's certificates takes longer than a test
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     with FaultyServer(say("Talk: No.\nAction: [REJECT]", 100, 10)) as server:
         engine = {"kind": "openai", "model": "m", "address": server.base_url}

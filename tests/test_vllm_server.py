@@ -67,13 +67,6 @@ def _wait(health: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
     raise AssertionError(log.read_text()[-4000:])
 
 
-@pytest.fixture(autouse=True)
-def without_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the machine's certificates unread, which takes longer than a test."""
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-
-
 @pytest.fixture(scope="module")
 def here() -> list[Episode]:
     """The games as transformers plays them."""
