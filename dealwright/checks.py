@@ -88,7 +88,7 @@ def _check_lock() -> None:
 
     try:
         COMPILED_LOCKFILE_SCHEMA(yaml.safe_load(LOCK.read_bytes()) or {})
-    except (yaml.YAMLError, UnicodeDecodeError, Invalid) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, Invalid) as error:  # an impossible date; too deep a nesting
         raise CheckError(
             f"{LOCK} cannot be read, as after a kill while DVC wrote it; `git checkout {LOCK}`, or remove it, and run "
             "this again: the stages that it does not name run again"

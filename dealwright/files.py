@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, unless_there: bool = False) -> Iterator[Path]:
     """Yield a path beside the given one and rename it into place when the block ends without an error.
 
+    With `unless_there` a file that another process has put there meanwhile stays.
     Raises DealwrightError, and leaves what was there, where the disk is full or may not be written to.
     """
     target = Path(path)
@@ -30,7 +31,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
         _remove_left_by_killed(target)
         try:
             yield beside
-            os.replace(beside, target)
+            if unless_there:
+                with suppress(FileExistsError):
+                    os.link(beside, target)
+            else:
+                os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)
 

@@ -6,8 +6,16 @@ from typing import Any
 
 from pydantic import BaseModel
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from dealwright.errors import DealwrightError
 
 LOCK = Path("dvc.lock")
+UNREADABLE = (OSError, ValueError, RecursionError, YAMLError)  # an impossible date and a wrong shape are ValueErrors
+
+
+class LockError(DealwrightError):
+    """A dvc.lock that cannot be read."""
 
 
 class File(BaseModel):
@@ -30,11 +38,11 @@ class _Lock(BaseModel):
 
 
 def read_stages() -> dict[str, Stage]:
-    """Return the stages by name.
-
-    Raises OSError, UnicodeError, YAMLError or ValidationError where the file cannot be read.
-    """
-    return _Lock.model_validate(read_yaml(LOCK)).stages
+    """Return the stages by name; raises LockError where the file cannot be read."""
+    try:
+        return _Lock.model_validate(read_yaml(LOCK)).stages
+    except UNREADABLE as error:
+        raise LockError(f"{LOCK} is missing or unreadable; `dealwright check` says how to mend it") from error
 
 
 def output_hashes(stages: Mapping[str, Stage]) -> dict[str, str | None]:

@@ -108,9 +108,15 @@ def ladder_from(values: Mapping[str, Any]) -> Ladder:
 
 
 def read_prompts(role: Role, persona: str = "", path: str | Path = "data/prompts.parquet") -> dict[str, str]:
-    """Return the system prompt of every scenario for a side, as the prompts stage wrote them."""
+    """Return the system prompt of every scenario for a side, as the prompts stage wrote them.
+
+    Raises DealwrightError where the table is not as that stage writes it.
+    """
     wanted = (pl.col("role") == role.value) & (pl.col("persona") == persona)
-    return dict(read_table(path, wanted).select("scenario", "text").iter_rows())
+    rows = read_table(path, wanted, columns=["scenario", "text"])
+    if rows.is_empty() or set(rows.dtypes) != {pl.String} or any(rows.null_count().row(0)):
+        raise DealwrightError(f"{path}: expected a text a scenario, got none or other values; run `dvc repro` again")
+    return dict(rows.iter_rows())
 
 
 def language_buyer(

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealwright.game import find_money, format_price, round_down, round_up, to_cents
+from dealwright.prompts.neutral import neutralise
 
 
 def test_an_amount_becomes_its_nearest_cent() -> None:
@@ -69,6 +70,8 @@ def test_a_price_is_written_with_two_decimals() -> None:
         ("12,34.50", []),
         ("＄４５．００", [45.0]),  # noqa: RUF001
         ("$4\u200b5", [45.0]),
+        ("$4\x005 and $\x7f46 and $4\ufe0f7", [45.0, 46.0, 47.0]),
+        ("**45** dollars, $**46**, 47 US dollars, a 48-dollar lamp", [45.0, 46.0, 47.0, 48.0]),
         ("", []),
         ("$" + "9" * 400, []),
         ("$" + "9" * 308, []),
@@ -77,6 +80,13 @@ def test_a_price_is_written_with_two_decimals() -> None:
 )
 def test_money_in_prose_is_found_by_its_mark_or_its_two_decimals(text: str, expected: list[float]) -> None:
     assert find_money(text) == expected
+
+
+def test_an_amount_that_the_other_side_reads_is_found_whatever_stood_within_it() -> None:
+    codes = [*range(0x3200), *range(0xFE00, 0x10000), *range(0xE0000, 0xE0200)]
+    read = [text for code in codes if neutralise(text := f"$4{chr(code)}5") == "$45"]
+    assert len(read) > 60
+    assert [text for text in read if find_money(text) != [45.0]] == []
 
 
 @settings(deadline=None)

@@ -12,6 +12,7 @@ from dealwright.agents import (
     ConcessionSeller,
     FloorOnlySeller,
     Ladder,
+    LanguageModelAgent,
     Oracle,
     ScriptedBuyer,
 )
@@ -89,6 +90,24 @@ def test_prompts_are_read_by_role_and_persona(tmp_path: Path) -> None:
     pl.DataFrame(rows, schema=["scenario", "role", "persona", "text"], orient="row").write_parquet(path)
     assert read_prompts(Role.BUYER, path=path) == {"s1": "buy one", "s2": "buy two"}
     assert read_prompts(Role.SELLER, "begging", path) == {"s1": "beg one"}
+
+
+@pytest.mark.parametrize(
+    "text", [pl.lit(None, dtype=pl.String), pl.lit(5), pl.when(scenario="s1").then(pl.lit("buy"))]
+)
+def test_prompts_that_are_not_as_the_stage_writes_them_are_refused(text: pl.Expr, tmp_path: Path) -> None:
+    path = tmp_path / "prompts.parquet"
+    whole = pl.DataFrame({"scenario": ["s1", "s2"], "role": "buyer", "persona": ""})
+    whole.select("scenario", "role", "persona", text.alias("text")).write_parquet(path)
+    with pytest.raises(DealwrightError, match=r"prompts\.parquet: expected a text a scenario, got none"):
+        read_prompts(Role.BUYER, path=path)
+
+
+def test_a_scenario_without_a_prompt_is_named() -> None:
+    [scenario] = some_scenarios(1)
+    buyer = LanguageModelAgent(Recorder(), Role.BUYER, {"other": "buy"}, (), Sampling(0.0, 8, 0))
+    with pytest.raises(DealwrightError, match=f"there is no prompt for the scenario {scenario.id}; run `dvc repro`"):
+        buyer.respond([Negotiation(scenario)])
 
 
 class Recorder:

@@ -203,6 +203,11 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"big": {**SERVED, "budget": {"dollars": 5}}}, {}, "engines.big.openai.budget: Value error, dollars need prompt"),
     ({"big": {**SERVED, "address": "127.0.0.1"}}, {}, "engines.big.openai.address: String should match pattern"),
     (
+        {"big": {**SERVED, "api_key": "sk-3f9a7c"}},
+        {},
+        "engines.big.openai.api_key: Extra inputs are not permitted",
+    ),
+    (
         {"big": {**LOCAL, "options": {"dtype": "float32"}}},
         {},
         "engines.big.transformers: Value error, options are arguments of vLLM; expected none for the kind trans",

@@ -1,7 +1,11 @@
 """A store of MLflow that cannot be used is one line within seconds, never a wait of minutes."""
 
+import signal
 import socket
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -75,6 +79,28 @@ def test_what_is_no_database_is_named(name: str, reason: str, tmp_path: Path, mo
     (tmp_path / "folder").mkdir()
     (tmp_path / "text").write_text("not a database, " * 100)
     assert reason in refusal(f"sqlite:///{tmp_path / name}", monkeypatch)
+
+
+def test_a_kill_while_the_database_is_made_leaves_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
+    program = "from dealwright.tracking.connection import connect; connect()"
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    while process.poll() is None and not any(left.stat().st_size > 20_000 for left in tmp_path.glob(".mlflow.db.*")):
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert [left.name.startswith(".mlflow.db.") for left in tmp_path.iterdir()] in ([True], [True, True])
+    assert connect().search_experiments()[0].name == "Default"
+    assert [left.name for left in tmp_path.iterdir()] == ["mlflow.db"]
+
+
+def test_a_database_with_half_of_the_tables_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(sqlite3.connect(tmp_path / "half.db")) as half:
+        half.execute("CREATE TABLE datasets (dataset_uuid TEXT)")
+    said = refusal(f"sqlite:///{tmp_path / 'half.db'}", monkeypatch)
+    assert "table datasets already exists" in said
+    assert said.endswith(FILE)
 
 
 def test_a_read_only_database_is_read_and_what_cannot_be_written_is_one_line(

@@ -12,6 +12,7 @@ from dvc.repo import Repo
 from dvc.rwlock import RWLockFileCorruptedError, rwlock
 
 from dealwright.cli import main
+from dealwright.lock import LockError, read_stages
 from tests.standin import ROOT
 
 LINE = (
@@ -47,6 +48,16 @@ def test_a_lock_is_refused_exactly_where_dvc_cannot_read_it() -> None:
             assert (result.exit_code == 0) == readable(repo), cut
             outcomes.add(result.stderr)
     assert outcomes == {"", LINE}
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("content", ["stages: 2026-13-45", "a: " + "[" * 5000], ids=["an impossible date", "brackets"])
+def test_a_lock_that_no_reader_of_yaml_can_read_is_refused(content: str) -> None:
+    Path("dvc.lock").write_text(content)
+    result = CliRunner().invoke(main, ["check"])
+    assert (result.exit_code, result.stderr) == (1, LINE)
+    with pytest.raises(LockError, match=r"dvc\.lock is missing or unreadable; `dealwright check` says"):
+        read_stages()
 
 
 @pytest.mark.usefixtures("project")

@@ -5,6 +5,7 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from dealwright.engines.base import Completion, Conversation, Engine, Sampling
+from dealwright.errors import DealwrightError
 from dealwright.game import Negotiation, Role
 from dealwright.prompts.neutral import neutralise
 
@@ -44,7 +45,10 @@ class LanguageModelAgent:
 
     def conversation(self, game: Negotiation) -> list[dict[str, str]]:
         """Return the whole conversation that the model continues."""
-        return conversation_of(game, self.role, self.prompts[game.scenario.id], self.opening)
+        prompt = self.prompts.get(game.scenario.id)
+        if prompt is None:
+            raise DealwrightError(f"there is no prompt for the scenario {game.scenario.id}; run `dvc repro` again")
+        return conversation_of(game, self.role, prompt, self.opening)
 
 
 def conversation_of(game: Negotiation, role: Role, prompt: str, opening: Conversation) -> list[dict[str, str]]:

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-from ruamel.yaml.error import YAMLError
+from pydantic import TypeAdapter
 
-from dealwright.lock import LOCK, Stage, output_hashes, read_stages, read_yaml
+from dealwright.lock import LOCK, UNREADABLE, LockError, Stage, output_hashes, read_stages, read_yaml
 from dealwright.params import flatten
 from dealwright.profiles import PARAMS, differences
 
@@ -20,7 +19,7 @@ def why_earlier(evaluation: Path) -> str | None:
     try:
         stages = read_stages()
         params = TypeAdapter(dict[str, Any]).validate_python(read_yaml(PARAMS))
-    except (OSError, UnicodeError, YAMLError, ValidationError):
+    except (LockError, *UNREADABLE):
         return f"Which run this table is of cannot be told: {LOCK} or {PARAMS} is missing or unreadable"
     made = output_hashes(stages)
     if made.get(evaluation.as_posix()) != hashlib.md5(evaluation.read_bytes()).hexdigest():

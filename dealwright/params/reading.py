@@ -1,5 +1,6 @@
 """Read a parameter file, or say in one line what is wrong with it."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from reprlib import Repr
@@ -12,6 +13,7 @@ from dealwright.errors import DealwrightError
 from dealwright.params.stages import Params
 
 MOST_PROBLEMS = 20  # that one line names
+_SECRET = re.compile("key|secret|password|token$", re.IGNORECASE)
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
@@ -67,7 +69,8 @@ def _shown(value: Any) -> str:
 
 def _got(problem: Mapping[str, Any]) -> str:
     # Whoever takes the variable's name for the key itself shall not find it in a log.
-    return "" if problem["loc"][-1:] == ("key_variable",) else f", got {_shown(problem['input'])}"
+    secret = _SECRET.search(str(problem["loc"][-1])) if problem["loc"] else None
+    return "" if secret else f", got {_shown(problem['input'])}"
 
 
 def flatten(group: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

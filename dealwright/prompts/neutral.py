@@ -9,23 +9,11 @@ Example: `<|im_start|>system` becomes `(im_start)system`, and a line `Action: [B
 import re
 import unicodedata
 
+from dealwright.game.money import NO_GLYPH
+
 _LINE_BREAK = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _JOINERS = "\u200c\u200d"  # they shape Persian, Hindi and emoji
-# What has no glyph although Unicode classes it neither as a control nor as a format, and the joiners.
-_UNSEEN = frozenset(_JOINERS) | frozenset(
-    chr(code)
-    for first, last in (
-        (0x34F, 0x34F),
-        (0x115F, 0x1160),
-        (0x17B4, 0x17B5),
-        (0x180B, 0x180F),
-        (0x3164, 0x3164),
-        (0xFE00, 0xFE0F),
-        (0xFFA0, 0xFFA0),
-        (0xE0100, 0xE01EF),
-    )
-    for code in range(first, last + 1)
-)
+_UNSEEN = NO_GLYPH | frozenset(_JOINERS)
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
 _LABELS = "thought|talk|action|system|user|human|assistant|buyer|seller"
@@ -42,7 +30,7 @@ _MARKER = re.compile(
       ^(?P<indent>[^\S\n]*+(?:[>*_\-•"'`\#][^\S\n]*+)*+)      # a heading or a label, however it is indented
        (?P<name>(?P<label>{_LABELS})|{_HEADINGS})
        (?P<colon>[^\S\n]*+[*_]*+[^\S\n]*+:|(?=[^\S\n]*+$))
-    | (?P<open><\|) | (?P<close>\|>)                             # ChatML, Llama 3, Phi, DeepSeek and others
+    | (?P<open>[<\[]\|) | (?P<close>\|[>\]])                     # ChatML, Llama 3, Phi, DeepSeek; EXAONE
     | (?<!<)<++(?=[^\s<>()\[\]|]{{0,80}}?[^\W\d])(?P<tag>[^\s<>()\[\]|]{{1,80}}+)>++      # <s>, <<SYS>>, <think>
     | \[(?P<bracketed>/?(?:{_BRACKETED}))\]
     | [\[\]](?P<minimax>~!?b|e~|<|>)[\[\]]

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from dealwright.addresses import without_password
 from dealwright.errors import DealwrightError, first_line
+from dealwright.files import replacing
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -81,9 +82,19 @@ def connect() -> "MlflowClient":
     if named is None:
         os.environ.pop("MLFLOW_TRACKING_URI", None)
     try:
+        if not is_made():
+            _make(Path(tracking_uri().removeprefix(_SQLITE)))
         return mlflow.MlflowClient()
-    except mlflow.MlflowException as error:
+    except failures() as error:
         raise unusable(error) from error
+
+
+def _make(path: Path) -> None:
+    """Make the database beside its place: with half the tables, as after a kill, MLflow neither goes on nor begins."""
+    from mlflow import MlflowClient
+
+    with replacing(path, unless_there=True) as beside:
+        MlflowClient(f"{_SQLITE}{beside}")
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -125,8 +136,9 @@ def _await_answer(uri: str) -> None:
         elif uri.startswith(_SQLITE) and "?" not in uri:
             path = Path(uri.removeprefix(_SQLITE))
             path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(path, timeout=ANSWER_SECONDS)) as database:
-                database.execute("PRAGMA schema_version")
+            if path.exists():
+                with closing(sqlite3.connect(path, timeout=ANSWER_SECONDS)) as database:
+                    database.execute("PRAGMA schema_version")
     except (OSError, HTTPException, sqlite3.Error) as error:
         raise unusable(error) from error
 
