@@ -4,6 +4,8 @@ Each row of a table is one input. The stage runs in this process, over the resul
 """
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,13 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "ten thousand columns": ("csv", b",".join(b"c%d" % n for n in range(10_000)) + b"\n", "c18, c19, ..."),
     "a line end in a name": ("csv", b'"title","list\nprice",cost\n', "x.csv has: title, list price, cost"),
     "a name that terminals obey": ("csv", b"\x1b[2Jtitle,\x07list_price\n", "has: [2Jtitle, list_price"),
+    "a name of 131073 letters": (
+        "csv",
+        b"x" * 131_073 + b"," + HEAD,
+        "names of at most 131072 characters in the header",
+    ),
+    "a quote that swallows rows": ("csv", b'"' + HEAD + LAMP * 9999, "has: title,list_price,lowest_price Brass lamp"),
+    "a quote that swallows long rows": ("csv", b'"' + (HEAD + b"x" * 300) * 999, "or close its quotes"),
     "UTF-16": ("csv", (HEAD + LAMP).decode().encode("utf-16"), "expected UTF-8, got UTF-16; save it as UTF-8"),
     "UTF-16 without a mark": ("csv", (HEAD + LAMP).decode().encode("utf-16-le"), "found zero bytes in it"),
     "UTF-32": ("csv", (HEAD + LAMP).decode().encode("utf-32"), "expected UTF-8, got UTF-16"),
@@ -223,3 +232,38 @@ def test_an_odd_row_that_can_be_read_is_kept(name: str, project: Path) -> None:
     name_source(source, content)
     run_stage(ingest)
     assert pl.read_parquet(EARLIER[0])["title"].to_list() == [title]
+
+
+@pytest.mark.parametrize(("source", "other"), [("csv", "x1.csv"), ("jsonl", "x1.jsonl"), ("parquet", "x1.parquet")])
+@pytest.mark.parametrize("name", ["x[1]", "x*", "x?", "[x"])
+def test_a_files_name_stands_for_no_other_file(source: str, other: str, name: str, project: Path) -> None:
+    rows = {"csv": HEAD + LAMP, "jsonl": row(), "parquet": parquet(project / "made")}
+    file = name_source(source, rows[source], path=f"{name}.{ENDINGS[source]}")
+    file.rename(f"{name}.{ENDINGS[source]}")
+    rows = {
+        "csv": HEAD + CHAIR,
+        "jsonl": row(title="Oak chair"),
+        "parquet": parquet(project / "made", title=["Oak chair"]),
+    }
+    Path(other).write_bytes(rows[source])
+    run_stage(ingest)
+    assert pl.read_parquet(EARLIER[0])["title"].to_list() == ["Brass lamp"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_in_a_folder_is_refused_unread(
+    make: Callable[[str], None], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = name_source("jsonl", row(), path="folder")
+    Path("folder").mkdir()
+    file.rename("folder/x.jsonl")
+    make("folder/y.jsonl")
+    assert "catalogue.path: expected regular files in folder, got y.jsonl; move it elsewhere" in refusal(capsys)
+
+
+def test_a_parquet_file_may_have_any_column_beside_ours(project: Path) -> None:
+    content = parquet(project / "x.parquet", row=[7], row_=[8], source=["s"], broken=["b"], index=[9])
+    name_source("parquet", content)
+    run_stage(ingest)
+    assert pl.read_parquet(EARLIER[0])["title"].to_list() == ["Brass lamp"]
+    assert pl.read_parquet(EARLIER[1]).is_empty()

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def _rows(file: Path, separator: str, width: int) -> pl.LazyFrame:
     schema = {str(index): pl.String for index in range(width + 1)}
     plan = pl.scan_csv(
         file,
+        glob=False,  # a file's name may hold what elsewhere stands for other names
         separator=separator,
         has_header=False,
         schema=schema,
@@ -89,7 +91,16 @@ def _dialect(file: Path) -> tuple[str, list[str]]:
     """Read the header with each separator and keep the reading with the most columns."""
     with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
         lines = list(islice(stream, _LONGEST_RECORD))
-    headers = {separator: next(csv.reader(lines, delimiter=separator), []) for separator in (",", ";", "\t")}
+    headers: dict[str, list[str]] = {}
+    for separator in (",", ";", "\t"):
+        # A separator that leaves a field too long for a name is not the one that parts the header.
+        with suppress(csv.Error):
+            headers[separator] = next(csv.reader(lines, delimiter=separator), [])
+    if not headers:
+        raise SourceError(
+            f"{file}: expected names of at most {csv.field_size_limit()} characters in the header line, found a "
+            "longer one; shorten it, or close its quotes"
+        )
     separator = max(headers, key=lambda separator: len(headers[separator]))
     if not any(headers[separator]):
         raise SourceError(f"{file}: expected a header line with the names of the columns, found none")

@@ -17,6 +17,7 @@ def lines(file: Path) -> pl.LazyFrame:
     """Plan the lines of a text file but the blank ones; a byte-order mark or a byte that is no UTF-8 stops nothing."""
     return pl.scan_csv(
         file,
+        glob=False,  # a file's name may hold what elsewhere stands for other names
         has_header=False,
         separator="\x1f",  # no JSON holds it raw
         quote_char=None,

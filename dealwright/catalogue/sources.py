@@ -29,6 +29,7 @@ _LONGEST_HEADER = 2**16
 _LONGEST_LINE = 2**23  # bytes; a file with a longer one holds no products, and reading it would fill the memory
 _LONGEST_ARRAY = 2**30  # bytes; an array is read as a whole
 _NAMES_SHOWN = 20
+_NAME_SHOWN = 40  # characters; an open quote makes a name of many lines
 
 
 def open_source(params: Catalogue) -> pl.LazyFrame:
@@ -74,6 +75,9 @@ def find_files(path: str, endings: tuple[str, ...]) -> list[Path]:
     files = [file for file in place.iterdir() if file.suffix.lower() in endings and not file.name.startswith(".")]
     if not files:
         raise SourceError(f"catalogue.path: expected files named *{' or *'.join(endings)} in {path}, found none")
+    # A pipe or a device may never end, and a folder holds no rows.
+    if odd := sorted(file.name for file in files if not file.is_file()):
+        raise SourceError(f"catalogue.path: expected regular files in {path}, got {odd[0]}; move it elsewhere")
     return sorted(files)
 
 
@@ -126,7 +130,9 @@ def _check_columns(files: Iterable[Path], names: dict[str, str], params: Catalog
             seen.update(dict.fromkeys(columns))
             if needs.lacking(seen) is None:
                 return
-    shown = ", ".join(list(seen)[:_NAMES_SHOWN]) + (", ..." if len(seen) > _NAMES_SHOWN else "")
+    shown = ", ".join(name[:_NAME_SHOWN] for name in list(seen)[:_NAMES_SHOWN]) + (
+        ", ..." if len(seen) > _NAMES_SHOWN else ""
+    )
     raise SourceError(f"{needs.lacking(seen)}; {params.path} has: {shown or 'no column'}")
 
 
@@ -135,7 +141,7 @@ def _columns(file: Path, source: str) -> Iterable[Iterable[str]]:
     if source == "csv":
         return [csv_files.header(file)]
     if source == "parquet":
-        return [pl.read_parquet_schema(file)]
+        return [parquet_files.scan(file).collect_schema()]
     if source == "amazon_history_price":
         return (row for row in json_files.read_array(file) if isinstance(row, dict))
     return json_files.keys(file)
