@@ -95,6 +95,37 @@ def test_a_damaged_file_is_one_clear_error(path: Path) -> None:
         KeptAnswers(path, "m")
 
 
+GOOD = {"key": "k", "text": "one", "finish_reason": "stop", "token_ids": [1], "usage": None}
+PAID = {"answers": 1, "prompt_tokens": 9, "completion_tokens": 5, "dollars": 0.5}
+DAMAGED: list[tuple[object, str]] = [
+    (1, "line 2: Input should be an object"),
+    ([], "line 2: Input should be an object"),
+    ({}, "line 2: key: Field required"),
+    ({**GOOD, "key": 5}, "line 2: key: Input should be a valid string"),
+    ({**GOOD, "text": None}, "line 2: text: Input should be a valid string"),
+    ({**GOOD, "finish_reason": "abort"}, "line 2: finish_reason: Input should be 'stop', 'length' or 'error'"),
+    ({**GOOD, "token_ids": 5}, "line 2: token_ids: Input should be a valid array"),
+    ({**GOOD, "token_ids": ["a"]}, "line 2: token_ids: 0: Input should be a valid integer"),
+    ({**GOOD, "usage": {"x": 1}}, "line 2: usage: answers: Field required"),
+    ({**GOOD, "usage": {**PAID, "x": 1}}, "line 2: usage: x: Extra inputs are not permitted"),
+    ({**GOOD, "usage": {**PAID, "answers": -1}}, "line 2: usage: answers: Input should be greater than or equal to 0"),
+    ({**GOOD, "usage": {**PAID, "prompt_tokens": 2**62}}, "line 2: usage: prompt_tokens: Input should be less than"),
+    ({**GOOD, "usage": {**PAID, "dollars": float("nan")}}, "line 2: usage: dollars: Input should be"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), DAMAGED, ids=lambda value: str(value)[:40])
+def test_a_line_of_another_shape_is_one_clear_error(path: Path, line: object, message: str) -> None:
+    path.parent.mkdir()
+    path.write_text(f"{json.dumps(GOOD)}\n{json.dumps(line)}\n")
+    with pytest.raises(
+        DealwrightError, match=r"big.jsonl is damaged: .*; remove it, and all is asked again"
+    ) as caught:
+        KeptAnswers(path, "m")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_the_budget_counts_what_was_paid_before_and_answers_for_nothing(path: Path) -> None:
     unusable = send('{"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 0}}')
     with FaultyServer(say("one", 15, 5), unusable, say("two", 15, 5)) as server:

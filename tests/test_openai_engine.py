@@ -41,6 +41,8 @@ FAULTS = {
     "no finish reason": (completion({"content": "Hel"}, finish=None), "not a completion"),
     "a strange finish reason": (completion({"content": "Hel"}, finish="abort"), "no message"),
     "a count below zero": (say("Hello", prompt_tokens=-5), "not a completion"),
+    "a count that cannot be": (say("Hello", prompt_tokens=2**62), "not a completion"),
+    "a count of sampled tokens that cannot be": (say("Hello", completion_tokens=10**9 + 1), "not a completion"),
     "half a surrogate": (completion({"content": "\ud800"}), "not a completion"),
     "a truncated body": (truncate, "connection"),
     "a status 500": (fail(500), "status 500"),

@@ -11,12 +11,34 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from dealwright.engines.base import Completion, Conversation, Engine, Sampling
-from dealwright.engines.spending import Usage
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dealwright.engines.base import Completion, Conversation, Engine, FinishReason, Sampling
+from dealwright.engines.spending import MOST_TOKENS, Usage
 from dealwright.errors import DealwrightError
 from dealwright.files import unwritable
+
+# A line adds up the tries of one conversation, of which nobody makes a thousand.
+_Count = Annotated[int, Field(ge=0, le=1000 * MOST_TOKENS)]
+
+
+class _Usage(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    answers: _Count
+    prompt_tokens: _Count
+    completion_tokens: _Count
+    dollars: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Line(BaseModel):
+    key: str | None
+    text: str
+    finish_reason: FinishReason
+    token_ids: tuple[int, ...]
+    usage: _Usage | None
 
 
 class KeptAnswers:
@@ -84,17 +106,25 @@ class KeptAnswers:
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
             os.truncate(self.path, len(whole))  # writing it anew would lose answers to a full disk or a second kill
-        try:
-            lines: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
-        except ValueError as error:
-            raise DealwrightError(f"{self.path} is damaged: {error}; remove it, and all is asked again") from error
-        answers = [(line["key"], _completion(line)) for line in lines]
+        answers = [self._answer(number, line) for number, line in enumerate(whole.splitlines(), start=1)]
         self.usage = sum((answer.usage for _, answer in answers if answer.usage is not None), Usage())
         asked = [(key, answer) for key, answer in answers if key is not None]
         while asked and asked[-1][1].finish_reason == "error":
             asked.pop()
         for key, answer in asked:
             self._known.setdefault(key, deque()).append(answer)
+
+    def _answer(self, number: int, line: bytes) -> tuple[str | None, Completion]:
+        try:
+            kept = _Line.model_validate_json(line, strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = "".join(f"{part}: " for part in first["loc"])
+            raise DealwrightError(
+                f"{self.path} is damaged: line {number}: {place}{first['msg']}; remove it, and all is asked again"
+            ) from error
+        usage = None if kept.usage is None else Usage(**kept.usage.model_dump())
+        return kept.key, Completion(kept.text, kept.finish_reason, token_ids=kept.token_ids, usage=usage)
 
 
 class KeptEngine:
@@ -113,8 +143,3 @@ class KeptEngine:
             self._kept.add(conversations[place], sampling, completion)
             completions[place] = completion
         return [completions[place] for place in range(len(conversations))]
-
-
-def _completion(line: dict[str, Any]) -> Completion:
-    usage = None if line["usage"] is None else Usage(**line["usage"])
-    return Completion(line["text"], line["finish_reason"], token_ids=tuple(line["token_ids"]), usage=usage)

@@ -9,8 +9,9 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from dealwright.engines.base import Completion, FinishReason
+from dealwright.engines.spending import MOST_TOKENS
 
-Tokens = Annotated[int, Field(ge=0)]
+Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
 
 class UnusableAnswerError(ValueError):

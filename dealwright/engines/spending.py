@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from dealwright.errors import DealwrightError
 
+MOST_TOKENS = 10**9  # of one prompt or answer; a server that counts more does not tell the truth
+
 
 class BudgetSpentError(DealwrightError):
     """The budget is spent; nothing more is asked of the server."""
