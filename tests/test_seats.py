@@ -190,6 +190,9 @@ def checked() -> str:
 
 LOCAL = {"kind": "transformers", "folder": "nowhere"}
 SERVED = {"kind": "openai", "model": "m", "address": "http://127.0.0.1:9/v1"}
+IMPOSSIBLE = (
+    "engines.big.openai.address: Value error, expected an address such as http://127.0.0.1:8000/v1, got a host"
+)
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"sellers": ["training", "big"]}, "evaluate.sellers: unknown seller 'big'; expected one of training"),
     ({"big": SERVED}, {"sellers": ["training", "big/meek"]}, "unknown persona in 'big/meek'; expected big, big/begg"),
@@ -202,6 +205,10 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"big": {"folder": "x"}}, {}, "engines.big: expected a kind: transformers, vllm or openai"),
     ({"big": {**SERVED, "budget": {"dollars": 5}}}, {}, "engines.big.openai.budget: Value error, dollars need prompt"),
     ({"big": {**SERVED, "address": "127.0.0.1"}}, {}, "engines.big.openai.address: String should match pattern"),
+    *(
+        ({"big": {**SERVED, "address": f"http://{place}/v1"}}, {}, IMPOSSIBLE)
+        for place in ("[::1", "a:99999", "a:b", ":1")
+    ),
     (
         {"big": {**SERVED, "api_key": "sk-3f9a7c"}},
         {},

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from dealwright.addresses import reachable
 from dealwright.params.group import Count, Group, Name
 
 EngineName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]*$")]
@@ -59,7 +60,7 @@ class ServedEngine(Engine):
 
     kind: Literal["openai"]
     model: Name
-    address: Annotated[str, Field(pattern="^https?://")]
+    address: Annotated[str, Field(pattern="^https?://"), AfterValidator(reachable)]
     key_variable: Annotated[str, Field(pattern="^[A-Z][A-Z0-9_]*$")] | None = None
     tokenizer: Name | None = None
     vllm: bool = False
