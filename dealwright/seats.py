@@ -5,6 +5,7 @@ What they answer is kept in a work folder until `done`, so that a run that was k
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from dealwright.agents import COLUMNS, FLOOR_ONLY, SELLERS, Agent, LanguageModelAgent
@@ -20,6 +21,7 @@ from dealwright.prompts import PERSONAS, opening_buyer, opening_seller, render_b
 WORK = Path("data/work/engines")
 PROMPTS = Path("data/prompts.parquet")
 NEUTRAL, *MANNERS = PERSONAS
+VLLM = "`make .venv GPU=1` brings it where there is a GPU, and docs/engines.md says how to do without one"
 # What an engine's folder is known by: a model or an adapter over one, a model, a tokenizer.
 WANTED = {
     "transformers": ("config.json", "adapter_config.json"),
@@ -127,10 +129,15 @@ def make_engine(spec: LocalEngine | ServedEngine, kept: KeptAnswers) -> Engine:
 
 
 def check_engine(spec: LocalEngine | ServedEngine) -> None:
-    """Raise DealwrightError for what can be known to fail before an engine is made: a folder, an address, a key."""
+    """Raise DealwrightError for what can be known to fail before an engine is made.
+
+    A folder, an address, a key, a package.
+    """
     folder = spec.folder if isinstance(spec, LocalEngine) else spec.tokenizer
     if folder is not None and not any((Path(folder) / name).is_file() for name in WANTED[spec.kind]):
         raise DealwrightError(f"expected a folder with a {WANTED[spec.kind][0]}, got {folder}; fetch the model first")
+    if spec.kind == "vllm" and find_spec("vllm") is None:
+        raise DealwrightError(f"expected the package vllm, got an environment without it; {VLLM}")
     if isinstance(spec, ServedEngine):
         from dealwright.engines.openai_server import OpenaiEngine
 

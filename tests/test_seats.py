@@ -4,6 +4,7 @@ import signal
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from dealwright import seats
 from dealwright.agents import ConcessionSeller, Ladder, LanguageModelAgent, ScriptedBuyer
 from dealwright.catalogue.scenarios import read_scenarios
 from dealwright.cli import main as command_line
@@ -249,6 +251,17 @@ def test_a_seller_of_the_training_that_cannot_work_is_named_before_work_starts()
     Path("params.yaml").write_text(yaml.safe_dump(params))
     line = checked()
     assert "train.engine.address: expected no password in it" in line and "secret" not in line
+
+
+def test_vllm_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("model").mkdir()
+    Path("model/config.json").write_text("{}")
+    spec = LocalEngine(kind="vllm", folder="model")
+    monkeypatch.setattr(seats, "find_spec", lambda _: None)
+    with pytest.raises(DealwrightError, match="expected the package vllm, got an environment without it; `make"):
+        check_engine(spec)
+    monkeypatch.setattr(seats, "find_spec", lambda name: ModuleSpec(name, None))
+    check_engine(spec)
 
 
 def test_an_adapters_folder_will_do_where_adapters_are_loaded() -> None:

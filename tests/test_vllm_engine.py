@@ -166,7 +166,5 @@ def test_a_folder_without_a_model_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_missing_vllm_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(
-        VllmError, match=r"expected the package vllm, got .*; install dealwright with the extra `vllm`"
-    ):
+    with pytest.raises(VllmError, match=r"expected the package vllm, got .*; docs/engines.md says how to install it"):
         VllmEngine.from_folder(tmp_path)

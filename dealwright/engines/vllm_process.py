@@ -44,7 +44,7 @@ class VllmEngine:
             import vllm
         except ModuleNotFoundError as error:
             raise VllmError(
-                f"expected the package vllm, got {str(error).lower()}; install dealwright with the extra `vllm`"
+                f"expected the package vllm, got {str(error).lower()}; docs/engines.md says how to install it"
             ) from error
         try:
             model = vllm.LLM(model=str(folder), logprobs_mode="processed_logprobs", **options)
