@@ -5,10 +5,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from dealwright.errors import DealwrightError
-from dealwright.lock import LOCK
+from dealwright.lock import LOCK, UNREADABLE, read_yaml
 from dealwright.params import Params, load_params
 from dealwright.profiles import PARAMS, Change, differences, read_params, standing_profile
 
@@ -87,8 +85,8 @@ def _check_lock() -> None:
     from voluptuous import Invalid
 
     try:
-        COMPILED_LOCKFILE_SCHEMA(yaml.safe_load(LOCK.read_bytes()) or {})
-    except (yaml.YAMLError, ValueError, RecursionError, Invalid) as error:  # an impossible date; too deep a nesting
+        COMPILED_LOCKFILE_SCHEMA(read_yaml(LOCK) or {})
+    except (*UNREADABLE, Invalid) as error:
         raise CheckError(
             f"{LOCK} cannot be read, as after a kill while DVC wrote it; `git checkout {LOCK}`, or remove it, and run "
             "this again: the stages that it does not name run again"

@@ -21,6 +21,9 @@ LINE = (
 )
 
 
+DAMAGES = ["an impossible date", "brackets", "a key twice"]
+
+
 def readable(repo: Repo) -> bool:
     try:
         Lockfile(repo, "dvc.lock").load()
@@ -51,7 +54,7 @@ def test_a_lock_is_refused_exactly_where_dvc_cannot_read_it() -> None:
 
 
 @pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("content", ["stages: 2026-13-45", "a: " + "[" * 5000], ids=["an impossible date", "brackets"])
+@pytest.mark.parametrize("content", ["stages: 2026-13-45", "a: " + "[" * 5000, "stages: {}\nstages: {}"], ids=DAMAGES)
 def test_a_lock_that_no_reader_of_yaml_can_read_is_refused(content: str) -> None:
     Path("dvc.lock").write_text(content)
     result = CliRunner().invoke(main, ["check"])
