@@ -18,13 +18,14 @@ from dealwright.catalogue.scenarios import make_scenarios, read_scenarios
 from dealwright.catalogue.table import ingest
 from dealwright.evaluation.compare import measure
 from dealwright.evaluation.metrics import FAILED_RATE, INTERVENTION_RATE, REASONS, prepare
-from dealwright.files import read_json, write_json, write_parquet
+from dealwright.files import write_json, write_parquet
 from dealwright.game import Negotiation, Regulator, Role, Scenario
 from dealwright.params import LocalEngine, Params, load_params
-from dealwright.players import ladder_from, make_scripts, read_prompts
+from dealwright.players import make_scripts, read_prompts
 from dealwright.prompts.table import prompts_frame
 from dealwright.rollout import Episode, episodes_frame, rollout
 from dealwright.seats import Seats
+from dealwright.written import read_scripts
 
 SCENARIOS = 64
 BATCH = 32  # games side by side, for the memory of a small machine
@@ -37,8 +38,7 @@ def main(model: str, products: str, buyers: Sequence[str] = ()) -> None:
     """Play each buyer on the test scenarios and print the table so far."""
     params = _params(model, products)
     scenarios = _scenarios(params)
-    fitted = {name: ladder_from(values) for name, values in read_json("reports/scripts.json")["fitted"].items()}
-    scripts = make_scripts(fitted)
+    scripts = make_scripts(read_scripts().fitted)
     seats = Seats(params, WORK / "engines", WORK / "prompts.parquet")
     episodes: list[Episode] = []
     for name in buyers or [*ORDER, *(name for name in scripts if name not in ORDER)]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -98,13 +97,6 @@ def play_games(
             checkpoint,
         )
     return episodes_frame(episodes)
-
-
-def ladder_from(values: Mapping[str, Any]) -> Ladder:
-    """Return the ladder that its fields describe, as JSON holds them."""
-    return Ladder(
-        tuple(values["rungs"]), values["reading"], tuple(values["thresholds"]), ask_share=values["ask_share"]
-    )
 
 
 def read_prompts(role: Role, persona: str = "", path: str | Path = "data/prompts.parquet") -> dict[str, str]:

@@ -207,7 +207,9 @@ def read_episodes(path: str | Path) -> list[Episode]:
     rows = read_table(path)
     try:
         return [_episode(row) for row in rows.iter_rows(named=True)]
-    except ValueError as error:
+    except KeyError as error:
+        raise DealwrightError(f"{path} lacks the column {error} of a table of games; run `dvc repro` again") from error
+    except (TypeError, ValueError) as error:
         raise DealwrightError(f"{path} holds a game that cannot be: {error}; run `dvc repro` first") from error
 
 

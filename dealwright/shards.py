@@ -16,16 +16,26 @@ from typing import IO, Any
 
 import polars as pl
 
-from dealwright.catalogue.scenarios import count_scenarios, read_scenarios
+from dealwright.catalogue.scenarios import SCHEMA, count_scenarios, read_scenarios
+from dealwright.catalogue.table import SCHEMA as CATALOGUE
 from dealwright.errors import DealwrightError
 from dealwright.files import read_json, write_json, write_parquet
 from dealwright.game import Negotiation
 from dealwright.rollout import Episode, episodes_frame
+from dealwright.written import require_columns
 
 CLAIMS = "claims"
 ABOUT = "rollout.json"
 WAIT_SECONDS = 1.0
+_OF_SCENARIOS = ("id", "product_id", "list_price", "cost", "budget", "seed", "split")
+_OF_PRODUCTS = ("id", "title", "category", "description", "list_price", "lowest_price", "highest_price")
 _FILES = "shard-*.parquet"
+
+
+def require_scenarios(scenarios: Path, catalogue: Path) -> None:
+    """Raise DealwrightError where the tables of scenarios or products lack what games are made of."""
+    require_columns(scenarios, {name: SCHEMA[name] for name in _OF_SCENARIOS})
+    require_columns(catalogue, {name: CATALOGUE[name] for name in _OF_PRODUCTS}, nullable=("description",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,8 @@ class Deck:
 
     @classmethod
     def open(cls, scenarios: Path, catalogue: Path, split: str | None, rounds: int, size: int) -> "Deck":
-        """Count the scenarios of a file; raises DealwrightError where there are none."""
+        """Count the scenarios of a file; raises DealwrightError where there are none, or they are damaged."""
+        require_scenarios(scenarios, catalogue)
         count = count_scenarios(scenarios, split)
         if count == 0:
             wanted = f"scenarios of the split {split}" if split else "scenarios"

@@ -18,10 +18,11 @@ from dealwright.evaluation.bounds import best_responses
 from dealwright.evaluation.compare import evaluate_games, headline
 from dealwright.evaluation.metrics import GAME
 from dealwright.evaluation.reading import reading_figures
-from dealwright.files import read_json, write_json, write_parquet
+from dealwright.files import write_json, write_parquet
 from dealwright.params import load_params
-from dealwright.players import ladder_from, make_scripts, play_games
+from dealwright.players import make_scripts, play_games
 from dealwright.seats import Seats
+from dealwright.written import read_scripts, read_selection
 
 
 def main() -> None:
@@ -32,8 +33,8 @@ def main() -> None:
     options = params.evaluate
     scenarios = read_scenarios(split="test")
     rounds = range(options.rounds)
-    selected = read_json("reports/selection.json")["selected"]
-    scripts = read_json("reports/scripts.json")
+    selected = read_selection()["selected"]
+    scripts = read_scripts()
     base = Path(params.warmstart.base)
     models = {"base": base, "warmstart": WARM_START, "trained": checkpoint_folder(selected)}
     seats = Seats(params)
@@ -52,9 +53,8 @@ def main() -> None:
         )
         for name, folder in models.items()
     ]
-    fitted = {name: ladder_from(values) for name, values in scripts["fitted"].items()}
-    best_script = scripts["best_script"]
-    buyers = make_scripts(fitted) | {name: seats.buyer(name, scenarios) for name in options.buyers}
+    best_script = scripts.best_script
+    buyers = make_scripts(scripts.fitted) | {name: seats.buyer(name, scenarios) for name in options.buyers}
     games += [
         play_games(
             name,

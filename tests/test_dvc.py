@@ -22,7 +22,7 @@ RANKS = {
     "engines": 1,
     "shapes": 1,
     **dict.fromkeys(["catalogue", "prompts", "agents"], 2),
-    **dict.fromkeys(["plan", "rollout", "shards", "players", "reference", "probe", "seats"], 3),
+    **dict.fromkeys(["plan", "rollout", "shards", "players", "written", "reference", "probe", "seats"], 3),
     **dict.fromkeys(["training", "evaluation"], 4),
     **dict.fromkeys(["phases", "report"], 5),
     **dict.fromkeys(

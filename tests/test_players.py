@@ -22,7 +22,6 @@ from dealwright.game import Negotiation, Role
 from dealwright.params import load_params
 from dealwright.players import (
     BuyerSettings,
-    ladder_from,
     language_buyer,
     make_scripts,
     make_seller,
@@ -72,11 +71,6 @@ def test_games_follow_the_rules_that_the_parameters_set() -> None:
     frame = play_games("b", buyer, ["begging"], some_scenarios(5), [0], params)
     assert frame["turns"].to_list() == [2] * 5
     assert frame["stop"].to_list() == ["max_turns"] * 5
-
-
-def test_a_ladder_comes_back_from_its_fields() -> None:
-    fields = {"rungs": [0.5, 0.6], "reading": "cues", "thresholds": [0.0, 0.7], "ask_share": 0.9}
-    assert ladder_from(fields) == Ladder((0.5, 0.6), "cues", (0.0, 0.7), 0.9)
 
 
 def test_prompts_are_read_by_role_and_persona(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import polars as pl
 import pytest
 
 from dealwright.agents import SELLERS, Ladder
+from dealwright.files import write_json
 from dealwright.params import Params, load_params
-from dealwright.players import ladder_from
 from dealwright.reference import demonstrate, fit_scripts, play_reference, rank_scripts
+from dealwright.written import read_scripts
 from tests.games import some_scenarios
 
 WHOLE = load_params(Path(__file__).parents[1] / "params.yaml")
@@ -65,15 +66,17 @@ def test_every_script_plays_every_seller_on_the_sample_in_fresh_rounds(fitted: d
     assert set(frame["stop"]) <= {"deal", "max_turns", "buyer_quit", "seller_quit"}
 
 
-def test_the_best_script_is_the_one_with_the_highest_reward_that_does_not_know_the_cost() -> None:
+def test_the_best_script_is_the_one_with_the_highest_reward_that_does_not_know_the_cost(tmp_path: Path) -> None:
     rows = [("oracle", "training", 0.9), ("a", "training", 0.2), ("b", "training", 0.5), ("b", "training", 0.1)]
     rows += [("a", "begging", 1.0), ("c", "training", 0.3)]
     frame = pl.DataFrame(rows, schema=["buyer", "seller", "reward"], orient="row")
-    fitted = {"a": Ladder((0.5, 0.6), "cues", (0.0, 0.7), 0.9)}
+    rungs, thresholds = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0), (0.0, 0.7, 0.8, 0.8, 0.9, 1.0)
+    fitted = {"a": Ladder(rungs, "cues", thresholds, 0.9)}
     ranking = rank_scripts(frame, fitted, WHOLE)
     assert ranking["best_script"] == "b"
     assert ranking["train_reward"] == pytest.approx({"oracle": 0.9, "b": 0.3, "c": 0.3, "a": 0.2})
-    assert ladder_from(ranking["fitted"]["a"]) == fitted["a"]
+    write_json(tmp_path / "scripts.json", ranking)
+    assert read_scripts(tmp_path / "scripts.json").fitted == fitted
 
 
 def test_demonstrations_go_over_the_train_scenarios_in_turn() -> None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from dealwright.files import read_json
-
 EVALUATION = Path("reports/evaluation.json")
 REPORT = Path("reports/index.html")
 
@@ -90,5 +88,6 @@ def results(as_json: bool) -> None:
 
 def read_evaluation() -> dict[str, Any]:
     """Read reports/evaluation.json."""
-    evaluation: dict[str, Any] = read_json(EVALUATION)
-    return evaluation
+    from dealwright import written
+
+    return written.read_evaluation(EVALUATION)

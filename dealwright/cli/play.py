@@ -70,7 +70,9 @@ def play(role: str, against: str | None, product: str | None, seed: int | None) 
 
 def _choose(product: str | None, draw: Random) -> "Scenario":
     from dealwright.catalogue.scenarios import read_scenarios
+    from dealwright.shards import require_scenarios
 
+    require_scenarios(Path("data/scenarios.parquet"), Path("data/catalogue.parquet"))
     scenarios: Sequence[Scenario] = read_scenarios()
     if product is not None:
         words = product.casefold().split()

@@ -1,18 +1,17 @@
 """Who buys and who sells, by the names that a person types."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dealwright.checkpoints import WARM_START, checkpoint_folder
 from dealwright.errors import DealwrightError
-from dealwright.files import read_json
 
 if TYPE_CHECKING:
-    from dealwright.agents import Agent
+    from dealwright.agents import Agent, Ladder
     from dealwright.engines.base import Engine
     from dealwright.game import Scenario
     from dealwright.params import Params
@@ -160,10 +159,10 @@ def _model_folder(name: str, params: "Params") -> tuple[Path, int | None]:
     return checkpoint_folder(step), step
 
 
-def _fitted() -> dict[str, Any]:
+def _fitted() -> "Mapping[str, Ladder]":
     """Return the ladders that the rollouts stage fitted, where it has run."""
-    from dealwright.players import ladder_from
+    from dealwright.written import read_scripts
 
     if not SCRIPTS.is_file():
         return {}
-    return {name: ladder_from(values) for name, values in read_json(SCRIPTS)["fitted"].items()}
+    return read_scripts(SCRIPTS).fitted

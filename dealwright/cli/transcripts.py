@@ -16,6 +16,23 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROLLOUTS = Path("data/rollouts")
+_TOLD = (
+    *(
+        "title",
+        "category",
+        "buyer",
+        "seller",
+        "round",
+        "list_price",
+        "budget",
+        "cost",
+        "zone",
+        "stop",
+        "price",
+        "turns",
+    ),
+    *("reward", "messages", "interventions"),
+)
 _INDENT = "      "
 
 
@@ -73,12 +90,16 @@ def transcripts(
     import polars as pl
     from polars.exceptions import PolarsError
 
+    from dealwright.rollout import SCHEMA
+    from dealwright.written import require_columns
+
     wanted = {"buyer": buyer, "seller": seller, "category": category, "stop": outcome}
     chosen = {column: value for column, value in wanted.items() if value is not None}
     fits = [pl.lit(True), *(pl.col(column) == value for column, value in chosen.items())]
     if reward is not None:
         fits.append(pl.col("reward").is_between(*reward))
     every = _open(table)
+    require_columns(_path(table), {name: SCHEMA[name] for name in _TOLD}, nullable=("price", "reward"))
     try:
         games = _in_order(every.filter(fits).collect())
         problem = _nothing(every, table, chosen) if games.is_empty() else None
@@ -91,7 +112,13 @@ def transcripts(
         click.echo(json.dumps(shown.to_dicts(), indent=2, ensure_ascii=False))
         return
     for row in shown.iter_rows(named=True):
-        click.echo("\n".join(_tell(row)) + "\n")
+        try:
+            lines = _tell(row)
+        except (TypeError, ValueError) as error:
+            raise DealwrightError(
+                f"{_path(table)} holds a game that cannot be: {error}; run `dvc repro` again"
+            ) from error
+        click.echo("\n".join(lines) + "\n")
     more = "" if len(shown) == len(games) else f"; --limit {len(games)} prints them all"
     click.echo(f"{len(shown)} of {len(games)} games of {_path(table)}{more}")
 

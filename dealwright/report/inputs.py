@@ -8,6 +8,7 @@ import polars as pl
 
 from dealwright.errors import DealwrightError
 from dealwright.files import read_json, read_table
+from dealwright.written import read_curves
 
 Figures = dict[str, Any]
 
@@ -35,9 +36,14 @@ def read_inputs(root: Path) -> Inputs:
     training, games = root / "reports/training.csv", root / "data/rollouts/evaluation.parquet"
     return Inputs(
         **figures,
-        training=pl.read_csv(training, infer_schema_length=None) if training.exists() else None,
+        training=_curves(training) if training.exists() else None,
         games=read_table(games) if games.exists() else None,
     )
+
+
+def _curves(path: Path) -> pl.DataFrame:
+    read_curves(path)
+    return pl.read_csv(path, infer_schema_length=None)
 
 
 def _figures(path: Path) -> Figures | None:

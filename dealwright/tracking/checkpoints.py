@@ -1,6 +1,5 @@
 """What the working tree knows of its checkpoints: their files, their validation metrics, the training curves."""
 
-import csv
 import hashlib
 import json
 from collections.abc import Mapping
@@ -8,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dealwright import written
 from dealwright.checkpoints import CHECKPOINTS, WARM_START, checkpoint_folder
-from dealwright.files import read_json
 from dealwright.lock import LOCK, Stage, output_hashes, read_stages
 from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.guarded import guard_rates
@@ -38,8 +37,7 @@ class Checkpoint:
 
 def read_selection() -> dict[str, Any]:
     """Read which checkpoint was selected and how the checkpoints compared."""
-    selection: dict[str, Any] = read_json(SELECTION)
-    return selection
+    return written.read_selection(SELECTION)
 
 
 def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
@@ -47,6 +45,9 @@ def read_checkpoints(selection: Mapping[str, Any]) -> list[Checkpoint]:
 
     Raises TrackingError where a folder is not what selection compared.
     """
+    if not any(entry["step"] == selection["selected"] for entry in selection.get("checkpoints", [])):
+        expected = "selected to be one of the steps of its checkpoints"
+        raise written.not_as_written(SELECTION, expected, selection["selected"])
     recorded = read_stages() if LOCK.is_file() else {}
     products = training_products(SCENARIOS)
     shared = {
@@ -123,17 +124,7 @@ def _metric_tags(entry: Mapping[str, Any]) -> dict[str, str]:
 
 def read_curves() -> list[tuple[int, dict[str, float]]]:
     """Read the metrics of every training step."""
-    try:
-        with CURVES.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except OSError as error:
-        raise TrackingError(f"{CURVES} is missing or unreadable; run `dvc repro` first") from error
-    if not rows:
-        raise TrackingError(f"{CURVES} has no rows; run `dvc repro -f train`")
-    return [
-        (int(row["step"]), {name: float(value) for name, value in row.items() if name != "step" and value})
-        for row in rows
-    ]
+    return written.read_curves(CURVES)
 
 
 def summary(checkpoint: Checkpoint) -> str:

@@ -62,6 +62,7 @@ def register(params: Params) -> Registration:
     """Register every checkpoint and point the alias `candidate` at the selected one."""
     selection = read_selection()
     checkpoints = read_checkpoints(selection)
+    read_curves()  # which would else stop a registration that is half done
     with store() as client:
         return _Registry(client, params).register(checkpoints, int(selection["selected"]))
 
