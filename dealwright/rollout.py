@@ -207,9 +207,7 @@ def read_episodes(path: str | Path) -> list[Episode]:
     rows = read_table(path)
     try:
         return [_episode(row) for row in rows.iter_rows(named=True)]
-    except KeyError as error:
-        raise DealwrightError(f"{path} lacks the column {error} of a table of games; run `dvc repro` again") from error
-    except (TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise DealwrightError(f"{path} holds a game that cannot be: {error}; run `dvc repro` first") from error
 
 

@@ -142,13 +142,14 @@ def test_what_fits_no_game_is_named_with_what_there_is(arguments: list[str], mes
 def test_a_table_that_is_none_is_one_line(project: Path) -> None:
     (project / "data/rollouts/broken.parquet").write_bytes(b"PAR1 cut short")
     write_parquet("data/rollouts/other.parquet", pl.DataFrame({"a": [1]}))
-    for name in ("broken", "other"):
+    problems = {
+        "broken": "is no readable table of games; run `dvc repro` to make it",
+        "other": "is not as the pipeline writes it: expected the column title, got a; run `dvc repro` again",
+    }
+    for name, problem in problems.items():
         result = run(name, "--buyer", "trained")
         assert result.exit_code == 1
-        assert (
-            result.stderr
-            == f"error: data/rollouts/{name}.parquet is no readable table of games; run `dvc repro` to make it\n"
-        )
+        assert result.stderr == f"error: data/rollouts/{name}.parquet {problem}\n"
 
 
 def test_before_the_first_run_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
