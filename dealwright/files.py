@@ -43,7 +43,7 @@ def replacing(path: str | Path, unless_there: bool = False) -> Iterator[Path]:
 def _remove_left_by_killed(target: Path) -> None:
     """Remove what processes that are no more left half-written beside a file."""
     for left in target.parent.glob(f".{escape(target.name)}.*"):
-        process = left.name.rpartition(".")[2]
+        process = left.name.rpartition(".")[2].partition("-")[0]  # SQLite keeps a journal beside, as `...-journal`
         if process.isdecimal() and not psutil.pid_exists(int(process)):
             left.unlink(missing_ok=True)
 
