@@ -93,7 +93,7 @@ class Scripts:
 
 def read_evaluation(path: str | Path = "reports/evaluation.json") -> dict[str, Any]:
     """Read the figures of the evaluation, whole; raises DealwrightError where the results table could not be made."""
-    evaluation: dict[str, Any] = read_json(path)
+    evaluation: dict[str, Any] = read_json(path, "run `dvc repro`, or wait for the one that is under way")
     _held_to(_Evaluation, evaluation, path)
     return evaluation
 

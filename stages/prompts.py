@@ -27,7 +27,8 @@ def main() -> None:
 
 def check_validated(path: str | Path) -> None:
     """Refuse to go on from a catalogue that broke its contract or was never held against it."""
-    if read_json(path, "run `dvc repro validate`").get("success") is not True:
+    found = read_json(path, "run `dvc repro validate`")
+    if not isinstance(found, dict) or found.get("success") is not True:
         raise DealwrightError(f"{path} says that the catalogue breaks its contract; mend it and run `dvc repro`")
 
 

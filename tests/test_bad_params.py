@@ -249,6 +249,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "expected num_attention_heads of at least 1, got 0; make or fetch",
     ),
     "no heads for keys": (configured(num_key_value_heads=0), "expected num_key_value_heads of at least 1, got 0"),
+    "more layers than weights": (
+        configured(num_hidden_layers=100_000),
+        r"expected no more num_hidden_layers than the \d+ tensors of the weights, got 100000; make or fetch",
+    ),
     "no layers": (configured(num_hidden_layers=0), "expected num_hidden_layers of at least 1, got 0"),
     "a negative size": (configured(vocab_size=-8), "expected vocab_size of at least 1, got -8"),
     "a layer too few": (configured(num_hidden_layers=1), "hold 9 tensors that are none of the model's, among them"),

@@ -354,6 +354,15 @@ def test_a_model_with_another_attention_is_refused(model: PreTrainedModel, token
         TransformersEngine(model, tokenizer)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_weights_that_are_no_numbers_are_one_clear_error(
+    temperature: float, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    next(model.parameters()).data.fill_(float("nan"))
+    with pytest.raises(DealwrightError, match="the model answers with what is no number: its weights are damaged"):
+        TransformersEngine(model, tokenizer).generate(opened(2), Sampling(temperature, 2, 0))
+
+
 def test_a_folder_is_loaded_and_a_missing_one_is_an_error(base_folder: Path, tmp_path: Path) -> None:
     completion = TransformersEngine.from_folder(base_folder).generate(opened(1), Sampling(0.0, 2, 0))[0]
     assert len(completion.token_ids) == 2

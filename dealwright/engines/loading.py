@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from dealwright.engines.chat import ChatTokens, render
@@ -77,6 +77,20 @@ def _check_sizes(configuration: Path) -> None:
             raise DealwrightError(
                 f"{configuration}: expected {name} of at least 1, got {size}; make or fetch the model again"
             )
+    layers, tensors = config.get("num_hidden_layers"), _tensors(configuration.parent)
+    if isinstance(layers, int) and layers > tensors > 0:  # to build them would take minutes, before they are missed
+        raise DealwrightError(
+            f"{configuration}: expected no more num_hidden_layers than the {tensors} tensors of the weights, got "
+            f"{layers}; make or fetch the model again"
+        )
+
+
+def _tensors(folder: Path) -> int:
+    """Count the tensors of a folder's weights by their headers; 0 where a header cannot be read."""
+    try:
+        return sum(len(list(safe_open(file, "pt").keys())) for file in folder.glob("*.safetensors"))
+    except (OSError, SafetensorError):
+        return 0
 
 
 def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, known: int, folder: str | Path) -> None:

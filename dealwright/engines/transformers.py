@@ -6,8 +6,10 @@ conversations again, for another try, and the call that then goes on read no mor
 other call starts afresh.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from dealwright.engines.cache import BlockCache
 from dealwright.engines.chat import ChatTokens, History, Turns, turns
 from dealwright.engines.loading import load_model
 from dealwright.engines.seeds import conversation_seed
+from dealwright.errors import DealwrightError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -217,6 +220,8 @@ class TransformersEngine:
         counts = torch.stack(masks).sum(0).tolist()
         tokens = torch.stack(tokens_by_step, 1).tolist()
         logprobs = torch.stack(logprobs_by_step, 1).tolist()
+        if not all(map(math.isfinite, chain.from_iterable(logprobs))):
+            raise DealwrightError("the model answers with what is no number: its weights are damaged; make it again")
         return (
             [tuple(row[:count]) for row, count in zip(tokens, counts, strict=True)],
             [tuple(row[:count]) for row, count in zip(logprobs, counts, strict=True)],
@@ -260,4 +265,5 @@ def _draw(logits: torch.Tensor, temperature: float, draw: torch.Generator) -> tu
         reached = logprobs.exp().cumsum(-1)
         share = torch.rand(len(logits), 1, generator=draw, device=logits.device)
         token = torch.searchsorted(reached, share * reached[:, -1:], right=True)[:, 0]
+        token = token.clamp(max=logits.shape[1] - 1)  # no number is beyond them all
     return token, logprobs.gather(1, token[:, None])[:, 0]
