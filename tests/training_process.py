@@ -2,7 +2,7 @@
 
     accelerate launch --config_file profiles/accelerate/cpu.yaml -m tests.training_process BASE WORK SIZES
 
-SIZES is JSON: parameters of the group `train`. Ends by printing how many collective calls this
+SIZES is JSON: parameters of the group `train`. Ends by writing into the work folder how many collective calls this
 process took part in, and with which seeds it played.
 """
 
@@ -58,7 +58,8 @@ def main() -> None:
     train_buyer(model, tokenizer, scenarios, prompts, params, Path(work), Silent(), seat, processes)
     if processes.count > 1:
         calls = torch.distributed.group.WORLD._get_sequence_number_for_group()
-        print(f"process {processes.index}: {calls} collective calls, seeds {Uneven.seeds}", flush=True)
+        # What two processes print may run into each other.
+        Path(work, f"process-{processes.index}.json").write_text(json.dumps({"calls": calls, "seeds": Uneven.seeds}))
 
 
 if __name__ == "__main__":
