@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from dealwright.agents import Demonstrator
 from dealwright.catalogue.scenarios import SCHEMA as SCENARIOS
@@ -20,8 +21,8 @@ MODEL = "dealwright-buyer"
 STEPS = (5, 10)
 
 
-def write_project(folder: Path, store: Path) -> None:
-    """Fill a folder with two checkpoints, of which the second was selected, and an empty database of MLflow."""
+def enter_project(folder: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter a folder with two checkpoints, of which the second was selected, and an empty database of MLflow."""
     folder.mkdir(exist_ok=True)
     shutil.copy(store, folder / "mlflow.db")
     for step in STEPS:
@@ -33,6 +34,9 @@ def write_project(folder: Path, store: Path) -> None:
     scenarios = tiny_scenarios(8)
     write_scenarios(folder, [*scenarios[:5], *(replace(scenario, split="validation") for scenario in scenarios[5:])])
     write_probe_games(folder, scenarios[5:])
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def write_checkpoint(project: Path, step: int, weights: bytes = b"weights") -> None:

@@ -29,7 +29,7 @@ from dealwright.tracking.connection import TrackingError, connect
 from dealwright.tracking.contest import compare_versions
 from dealwright.tracking.promotion import judge, promote, rollback
 from dealwright.tracking.registry import register
-from tests.registry import MODEL, write_project, write_scenarios
+from tests.registry import MODEL, enter_project, write_scenarios
 from tests.tiny import tiny_params, tiny_scenarios
 
 ROOT = Path(__file__).parents[1]
@@ -50,15 +50,12 @@ JUNK: list[tuple[list[dict[str, Any]], str]] = [
 @pytest.fixture
 def project(tmp_path: Path, empty_store: Path, base_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter a project that has registered a random model as version 1, and the base that knows the game as 2."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    folder = tmp_path / "project"
-    write_project(folder, empty_store)
+    folder = enter_project(tmp_path / "project", empty_store, monkeypatch)
     shutil.copy(ROOT / "params.yaml", folder)
     for step, model in ((5, base_folder), (10, ROOT / "data/base")):
         checkpoint = folder / f"data/models/checkpoints/step-{step:04d}"
         shutil.rmtree(checkpoint)
         shutil.copytree(model, checkpoint)
-    monkeypatch.chdir(folder)
     register(PARAMS)
     return folder
 

@@ -12,7 +12,7 @@ from dealwright.cli import main
 from dealwright.errors import run_stage
 from dealwright.params import load_params
 from stages.report import main as report
-from tests.registry import write_project
+from tests.registry import enter_project
 
 ROOT = Path(__file__).parents[1]
 LADDER = {"rungs": [0.5, 0.6, 0.7, 0.8, 0.9, 1.0], "reading": "nothing", "thresholds": [], "ask_share": None}
@@ -21,10 +21,7 @@ LADDER = {"rungs": [0.5, 0.6, 0.7, 0.8, 0.9, 1.0], "reading": "nothing", "thresh
 @pytest.fixture
 def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter a project with two checkpoints, scenarios, a fitted ladder and an evaluation."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    folder = tmp_path / "project"
-    write_project(folder, empty_store)
-    monkeypatch.chdir(folder)
+    folder = enter_project(tmp_path / "project", empty_store, monkeypatch)
     Path("params.yaml").write_text((ROOT / "params.yaml").read_text())
     Path("reports/scripts.json").write_text(json.dumps({"best_script": "staller", "fitted": {"best_ladder": LADDER}}))
     games = pl.read_parquet("data/rollouts/validation.parquet")

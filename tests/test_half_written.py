@@ -9,7 +9,7 @@ from dvc.repo import Repo
 from dealwright.params import Params
 from dealwright.tracking.connection import TrackingError
 from dealwright.tracking.registry import register
-from tests.registry import write_checkpoint, write_project, write_selection
+from tests.registry import enter_project, write_checkpoint, write_selection
 from tests.tiny import tiny_params
 
 CHECKPOINT = Path("data/models/checkpoints/step-0010")
@@ -24,12 +24,9 @@ def params() -> Params:
 @pytest.fixture
 def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter a project whose warm start and two checkpoints are those that DVC's stage of selection read."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    folder = tmp_path / "project"
-    write_project(folder, empty_store)
+    folder = enter_project(tmp_path / "project", empty_store, monkeypatch)
     write_checkpoint(folder, 0)
     write_selection(folder, selected=10, reward=0.4, steps=(0, 5, 10))
-    monkeypatch.chdir(folder)
     Path("dvc.yaml").write_text(PIPELINE)
     with Repo.init(no_scm=True) as repo:
         repo.reproduce()

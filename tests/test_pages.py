@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from dealwright.cli import main
 from dealwright.tracking.connection import connect
 from dealwright.tracking.pages import TAG, log_report
-from tests.registry import MODEL, write_project
+from tests.registry import MODEL, enter_project
 
 ROOT = Path(__file__).parents[1]
 
@@ -16,14 +16,12 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter a project with two checkpoints and a report."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    write_project(tmp_path / "project", empty_store)
-    monkeypatch.chdir(tmp_path / "project")
+    folder = enter_project(tmp_path / "project", empty_store, monkeypatch)
     Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     Path("reports/index.html").write_text("<h1>The report</h1>")
     Path("reports/games").mkdir()
     Path("reports/games/games-0.js").write_text("games(0, [])")
-    return tmp_path / "project"
+    return folder
 
 
 def run_id() -> str:

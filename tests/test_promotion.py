@@ -17,7 +17,7 @@ from dealwright.tracking.connection import TrackingError, connect
 from dealwright.tracking.contest import Comparison, Contrast
 from dealwright.tracking.promotion import PromotionError, promote, rollback
 from dealwright.tracking.registry import register
-from tests.registry import MODEL, write_checkpoint, write_project, write_selection
+from tests.registry import MODEL, enter_project, write_checkpoint, write_selection
 
 ROOT = Path(__file__).parents[1]
 EVEN = Contrast(Estimate(0.0, 0.0, 0.0, 192), Estimate(0.0, 0.0, 0.0, 192), Estimate(0.0, 0.0, 0.0, 192))
@@ -47,12 +47,9 @@ def params() -> Params:
 @pytest.fixture
 def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter a project whose checkpoints are not registered yet."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr(promotion, "compare_versions", gains(0.1))
-    folder = tmp_path / "project"
-    write_project(folder, empty_store)
+    folder = enter_project(tmp_path / "project", empty_store, monkeypatch)
     shutil.copy(ROOT / "params.yaml", folder)
-    monkeypatch.chdir(folder)
     return folder
 
 

@@ -20,7 +20,7 @@ from dealwright.tracking.connection import TrackingError, connect, experiment_id
 from dealwright.tracking.products import products_hash
 from dealwright.tracking.registry import Registration, register
 from dealwright.tracking.revisions import hash_file, hash_folder
-from tests.registry import MODEL, write_checkpoint, write_project, write_selection
+from tests.registry import MODEL, enter_project, write_checkpoint, write_selection
 
 ROOT = Path(__file__).parents[1]
 WORK = Path("data/work/train-0")
@@ -29,11 +29,7 @@ WORK = Path("data/work/train-0")
 @pytest.fixture
 def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter a folder that has trained two checkpoints of which the second was selected."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    folder = tmp_path / "my project #1"
-    write_project(folder, empty_store)
-    monkeypatch.chdir(folder)
-    return folder
+    return enter_project(tmp_path / "my project #1", empty_store, monkeypatch)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from dealwright.tracking.downloads import downloaded
 from dealwright.tracking.registry import register
 from dealwright.tracking.revisions import hash_folder
 from dealwright.tracking.weights import loadable, write_reference
-from tests.registry import MODEL, write_project, write_selection
+from tests.registry import MODEL, enter_project, write_selection
 from tests.tiny import tiny_params
 
 if TYPE_CHECKING:
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 @pytest.fixture
 def project(tmp_path: Path, empty_store: Path, base_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Enter a project with a warm start and one checkpoint, still empty."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    folder = tmp_path / "project"
-    write_project(folder, empty_store)
+    folder = enter_project(tmp_path / "project", empty_store, monkeypatch)
     shutil.rmtree(folder / "data/models")
     shutil.copytree(base_folder, folder / "data/models/warmstart")
     write_selection(folder, selected=5, reward=0.4, steps=(0, 5))
-    monkeypatch.chdir(folder)
     return folder
 
 

@@ -16,22 +16,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROLLOUTS = Path("data/rollouts")
-_TOLD = (
-    *(
-        "title",
-        "category",
-        "buyer",
-        "seller",
-        "round",
-        "list_price",
-        "budget",
-        "cost",
-        "zone",
-        "stop",
-        "price",
-        "turns",
-    ),
-    *("reward", "messages", "interventions"),
+_TOLD = (  # what a game is told from
+    *("title", "category", "buyer", "seller", "round", "list_price", "budget", "cost", "zone"),
+    *("stop", "price", "turns", "reward", "messages", "interventions"),
 )
 _INDENT = "      "
 
