@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from dealwright.engines.asking import ServerError
 from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.kept import KeptAnswers, KeptEngine
-from dealwright.engines.openai_server import OpenaiEngine, ServerError
+from dealwright.engines.openai_server import OpenaiEngine
 from dealwright.engines.spending import Budget, BudgetSpentError, Usage
 from dealwright.errors import DealwrightError
 from tests.disk import full_disk
