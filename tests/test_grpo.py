@@ -18,7 +18,8 @@ from dealwright.seats import training_seller
 from dealwright.training import grpo, holding
 from dealwright.training.batches import by_length
 from dealwright.training.credit import before_each_message, by_token, message_advantages
-from dealwright.training.grpo import BuyerTrainer, Table, TrainingError, make_trainer, visits
+from dealwright.training.games import Table, TrainingError, visits
+from dealwright.training.grpo import BuyerTrainer, make_trainer
 from tests.tiny import (
     ScriptedEngine,
     buyer_prompts,
@@ -427,7 +428,7 @@ def test_a_reward_that_is_no_number_stops_before_it_is_trained_on(
     def broken(scenario: Scenario, outcome: Outcome) -> float:
         return math.nan if scenario.id == "s3" else 0.5
 
-    monkeypatch.setattr(grpo, "reward", broken)
+    monkeypatch.setattr("dealwright.training.games.reward", broken)
     there = lab(steps=3)
     with pytest.raises(TrainingError, match=r"^step [123]: the reward is nan, expected a finite number, .* s3; check"):
         there.train()

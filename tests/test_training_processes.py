@@ -26,7 +26,8 @@ from dealwright.params import load_params
 from dealwright.profiles import set_params
 from dealwright.prompts.table import prompts_frame
 from dealwright.seats import training_seller
-from dealwright.training.grpo import TrainingError, make_trainer
+from dealwright.training.games import TrainingError
+from dealwright.training.grpo import make_trainer
 from tests.tiny import buyer_prompts, tiny_params, tiny_scenarios
 
 ROOT = Path(__file__).parents[1]

@@ -23,7 +23,8 @@ from dealwright.errors import DealwrightError
 from dealwright.game import reward
 from dealwright.seats import training_seller
 from dealwright.training import grpo
-from dealwright.training.grpo import BuyerTrainer, TrainingError
+from dealwright.training.games import TrainingError
+from dealwright.training.grpo import BuyerTrainer
 from dealwright.training.run import CURVE, MARK, last_checkpoint, publish, train_buyer, work_folder
 from tests.disk import full_disk
 from tests.faulty_server import FaultyServer, say
@@ -411,7 +412,9 @@ def test_a_reward_that_is_no_number_names_its_game_and_keeps_the_last_checkpoint
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = tmp_path / "train-0"
-    monkeypatch.setattr(grpo, "reward", lambda *game: math.nan if last_checkpoint(work) == 2 else reward(*game))
+    monkeypatch.setattr(
+        "dealwright.training.games.reward", lambda *game: math.nan if last_checkpoint(work) == 2 else reward(*game)
+    )
     with pytest.raises(
         TrainingError, match=r"^step 3: the reward is nan, .* in a game over s\d; .* of step 2 is kept$"
     ):

@@ -6,9 +6,8 @@ is `dr_grpo`, so that long dialogues do not weigh more; only the buyer's tokens 
 batch of games, right after it was played, so the policy that played is the one that learns.
 """
 
-import math
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -20,72 +19,28 @@ from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from dealwright.agents import Agent
+from dealwright.engines.base import Engine
 from dealwright.engines.transformers import TransformersEngine
-from dealwright.errors import DealwrightError, first_line
-from dealwright.game import Negotiation, Scenario, reward
+from dealwright.errors import first_line
+from dealwright.game import Scenario
 from dealwright.params import Params, Train
-from dealwright.players import BuyerSettings, language_buyer
-from dealwright.rollout import Episode, finished, play
+from dealwright.rollout import Episode
 from dealwright.training.batches import by_length, is_rows, of_all_processes, thinned
 from dealwright.training.credit import before_each_message, by_token, message_advantages
+from dealwright.training.games import Table, TrainingError, Voice, make_rollout, visits
 from dealwright.training.holding import at_own_tokens, held
 from dealwright.training.machine import machine_arguments
 from dealwright.training.processes import whole_model
-from dealwright.training.rows import sampled_logprobs, sampled_row
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-TRAINED, ENGINE = "trained", "engine"  # names in the tables: of the buyer, and of a language model that sells
 # TRL asks for a chat template that can render tools before it hands out environments. Dialogues are rendered by the
 # engine with the model's own template, so this text is never seen by a model.
 TOOL_TEMPLATE = (
     "{% for message in messages %}{{ message.content }}{% for call in message.tool_calls or [] %}"
     "{{ call.function.name }}{{ call.function.arguments | tojson }}{% endfor %}{{ eos_token }}{% endfor %}"
 )
-
-
-class TrainingError(DealwrightError):
-    """A training run that must not go on; its last whole checkpoint is kept."""
-
-
-def visits(scenario_ids: Sequence[str], count: int, seed: int) -> list[tuple[str, int]]:
-    """Return which scenario is played when, and in which round: shuffled passes, the round being the pass.
-
-    All games of a group share the round, so they meet the same seller; no later visit does.
-    """
-    order: list[tuple[str, int]] = []
-    for round in range(-(-count // len(scenario_ids))):
-        ids = sorted(scenario_ids)
-        Random(f"{seed}/{round}/visits").shuffle(ids)
-        order += [(id, round) for id in ids]
-    return order[:count]
-
-
-class Table:
-    """The environment that carries a dataset row into the rollout: one game, reset for each."""
-
-    def __init__(self, scenarios: dict[str, Scenario], max_turns: int) -> None:
-        self._scenarios = scenarios
-        self._max_turns = max_turns
-        self._game: Negotiation | None = None
-
-    def reset(self, scenario: str, round: int, **row: Any) -> None:
-        """Start the game of a row."""
-        self._game = Negotiation(self._scenarios[scenario], self._max_turns, round)
-
-    def get_reward(self) -> float | None:
-        """Return the reward of the finished game; None leaves it out of its group."""
-        if self.game.outcome is None:
-            raise ValueError("the game is not over; play it to its end first")
-        return reward(self.game.scenario, self.game.outcome)
-
-    @property
-    def game(self) -> Negotiation:
-        """The game of the row that the table was last reset with; a property, as TRL takes methods for tools."""
-        if self._game is None:
-            raise ValueError("nobody sits at this table yet; reset it with a row first")
-        return self._game
 
 
 class BuyerTrainer(GRPOTrainer):
@@ -176,57 +131,6 @@ class BuyerTrainer(GRPOTrainer):
         return ", ".join(sorted(ids)[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
 
 
-def make_rollout(
-    params: Params,
-    scenarios: dict[str, Scenario],
-    prompts: dict[str, str],
-    tokenizer: "PreTrainedTokenizerBase",
-    keep: Callable[[int, list[Episode]], None],
-    seat: Callable[[int], Agent],
-) -> Callable[[list[Any], GRPOTrainer], dict[str, Any]]:
-    """Return the rollout function: it plays the trainer's tables side by side and returns their token rows.
-
-    `keep` is given the step and the episodes of every batch, those of all processes; `seat` returns the seller of a
-    step by its seed.
-    """
-    regulator = params.game.regulator
-    settings = BuyerSettings.exploring(params)
-    seller = params.train.seller if params.train.engine is None else ENGINE
-
-    def roll(_: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
-        games = [table.game for table in trainer.environments]
-        step = trainer.state.global_step + 1
-        # Processes play other games of the same step, with draws of their own.
-        seed = params.train.seed * 100_003 + step + 10_000_000_019 * trainer.accelerator.process_index
-        with whole_model(trainer) as model:
-            buyer = language_buyer(TransformersEngine(model, tokenizer), prompts, settings, seed)
-            interventions = play(games, buyer, seat(seed), regulator.monotone, regulator.retries)
-        for table in trainer.environments:
-            earned = table.get_reward()
-            if earned is not None and not math.isfinite(earned):
-                raise TrainingError(
-                    f"step {step}: the reward is {earned}, expected a finite number, in a game over "
-                    f"{table.game.scenario.id}; check its prices in data/scenarios.parquet"
-                )
-        rows = [sampled_row(buyer.spoken[game]) for game in games]
-        trainer.sampled = [sampled_logprobs(buyer.spoken[game]) for game in games]
-        starts = [row.mask.index(1) for row in rows]
-        episodes = [
-            finished(game, (TRAINED, seller), items, step - 1, tokens=sum(row.mask))
-            for game, items, row in zip(games, interventions, rows, strict=True)
-        ]
-        keep(step, gather_object(episodes))
-        return {
-            "prompt_ids": [list(row.ids[:start]) for row, start in zip(rows, starts, strict=True)],
-            "completion_ids": [list(row.ids[start:]) for row, start in zip(rows, starts, strict=True)],
-            "env_mask": [list(row.mask[start:]) for row, start in zip(rows, starts, strict=True)],
-            # Not needed: the policy has not changed since it played, so the ratio to it is 1 by construction.
-            "logprobs": None,
-        }
-
-    return roll
-
-
 def make_trainer(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
@@ -242,6 +146,7 @@ def make_trainer(
     from copy import deepcopy
 
     train = params.train
+    voice = _here(tokenizer)
     games = _games_each(train, processes)
     by_id = {scenario.id: scenario for scenario in scenarios}
     order = visits(list(by_id), train.steps * train.products, train.seed)
@@ -252,7 +157,7 @@ def make_trainer(
         model=model,
         processing_class=renderer,
         train_dataset=Dataset.from_list(rows),
-        rollout_func=make_rollout(params, by_id, prompts, tokenizer, keep, seat),
+        rollout_func=make_rollout(params, by_id, prompts, voice, keep, seat),
         environment_factory=lambda: Table(by_id, params.game.max_turns),
         peft_config=_lora(train.lora_rank),
         args=GRPOConfig(
@@ -286,6 +191,17 @@ def make_trainer(
         trainer.reference = deepcopy(model).requires_grad_(False).eval().to(trainer.accelerator.device)
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _here(tokenizer: "PreTrainedTokenizerBase") -> Voice:
+    """Return the voice of a policy that plays in this process."""
+
+    @contextmanager
+    def voice(trainer: GRPOTrainer) -> Iterator[Engine]:
+        with whole_model(trainer) as model:
+            yield TransformersEngine(model, tokenizer)
+
+    return voice
 
 
 def _games_each(train: Train, processes: int) -> int:

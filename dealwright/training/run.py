@@ -25,7 +25,8 @@ from dealwright.files import read_json, replacing_folder, write_parquet, write_t
 from dealwright.game import Scenario, Zone
 from dealwright.params import Params
 from dealwright.rollout import Episode, episodes_frame
-from dealwright.training.grpo import TrainingError, make_trainer
+from dealwright.training.games import TrainingError
+from dealwright.training.grpo import make_trainer
 from dealwright.training.processes import ALONE, Processes, is_lost
 
 if TYPE_CHECKING:
