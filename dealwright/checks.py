@@ -63,6 +63,7 @@ def check() -> Check:
     _clear_torn_claims()
     _check_sellers(params)
     _check_engines(params)
+    _check_server(params)
     splits, rejected = _read_catalogue(params)
     base = Path(params.warmstart.base)
     if not (base / "config.json").is_file():
@@ -193,6 +194,15 @@ def _check_engines(params: Params) -> None:
                 check_engine(spec)
             except DealwrightError as error:
                 raise CheckError(f"{key}: {error}") from error
+
+
+def _check_server(params: Params) -> None:
+    """Refuse a password in the address that the buyer of the training plays through."""
+    from dealwright.addresses import without_password
+
+    address = params.train.server
+    if address is not None and without_password(address) != address:
+        raise CheckError("train.server: expected no password in it; let the server listen where nobody else asks it")
 
 
 def _committed_params() -> str | None:

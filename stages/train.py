@@ -25,8 +25,11 @@ def main() -> None:
     from dealwright.training.machine import weights_dtype
     from dealwright.training.processes import join
     from dealwright.training.run import last_checkpoint, publish, train_buyer, work_folder
+    from dealwright.training.served import check_server
 
     processes = join()
+    if params.train.server is not None and processes.first:
+        check_server(params.train.server)
     inputs = [WARM_START, Path("data/scenarios.parquet"), Path("data/prompts.parquet")]
     work = work_folder(Path("data/work"), params, inputs)
     model, tokenizer = load_model(WARM_START, weights_dtype(params.train.lora_rank))

@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import openai
@@ -19,6 +19,9 @@ from dealwright.errors import DealwrightError
 
 Read = TypeVar("Read", bound=BaseModel)
 Given = TypeVar("Given")
+
+# What vLLM is told so that it samples from the whole distribution and says which tokens it read and sampled.
+VLLM_FIELDS = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 
 _LONGEST_WAIT = 60.0  # seconds between two attempts, whatever the server asks for
 _HOPELESS = {401, 402, 403, 404}  # key, account or address: no later request will fare better
@@ -86,21 +89,18 @@ class Server:
             api_key=self._key() or "none", base_url=self.base_url, timeout=self._timeout, max_retries=0
         )
 
-    async def send(self, request: Awaitable[Any]) -> bytes:
-        """Return the body of one request's answer; raises FailureError, or ServerError where no other would fare
-        better."""
+    async def send(self, request: Awaitable[Given]) -> Given:
+        """Return what one request gives; raises FailureError, or ServerError where no other would fare better."""
         try:
             # The client's timeout watches the gaps between bytes; this one the whole answer.
             async with asyncio.timeout(self._timeout):
-                response = await request
+                return await request
         except (TimeoutError, openai.APITimeoutError):
             raise FailureError("timeout", f"no answer within {self._timeout:g} s") from None
         except openai.APIConnectionError as error:
             raise FailureError("connection", type(error.__cause__).__name__) from None
         except openai.APIStatusError as error:
             raise self._refusal(error) from None
-        content: bytes = response.content
-        return content
 
     def read(self, kind: type[Read], content: bytes) -> Read:
         """Return an answer as what it should be; raises FailureError where it is not."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from dealwright.engines.asking import FailureError, Server, ServerError, side_by_side
+from dealwright.engines.asking import VLLM_FIELDS, FailureError, Server, ServerError, side_by_side
 from dealwright.engines.base import Completion, Conversation, Sampling
 from dealwright.engines.kept import KeptAnswers
 from dealwright.engines.openai_answer import Answer, UnusableAnswerError
@@ -27,8 +27,6 @@ _log = logging.getLogger(__name__)
 
 _GIVE_UP = 16  # conversations in a row that fail after all their retries: the server is gone
 _SLACK = 4  # prompt tokens by which two counts of one template may differ (a begin-of-text mark, a newline)
-# What vLLM is told so that it samples from the whole distribution and says which tokens it read and sampled.
-_VLLM_FIELDS = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 
 
 class OpenaiEngine:
@@ -86,7 +84,7 @@ class OpenaiEngine:
         self._token_counter = token_counter
         self._kept = kept
         self._failed_in_a_row = 0
-        self._extra: dict[str, Any] = {"logprobs": True, "extra_body": _VLLM_FIELDS} if vllm else {}
+        self._extra: dict[str, Any] = {"logprobs": True, "extra_body": VLLM_FIELDS} if vllm else {}
         self._limit_field = "max_tokens"
         self._reached = False
 
@@ -172,7 +170,7 @@ class OpenaiEngine:
             **options,
         )
         try:
-            answer = self._server.read(Answer, await self._server.send(request))
+            answer = self._server.read(Answer, (await self._server.send(request)).content)
         except FailureError as failure:
             if (failure.kind, failure.param, self._limit_field) == ("status 400", "max_tokens", "max_tokens"):
                 self._limit_field = "max_completion_tokens"  # the name that reasoning models insist on

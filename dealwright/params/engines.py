@@ -8,6 +8,7 @@ from dealwright.addresses import reachable
 from dealwright.params.group import Count, Group, Name
 
 EngineName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]*$")]
+Address = Annotated[str, Field(pattern="^https?://"), AfterValidator(reachable)]
 
 
 class Spending(Group):
@@ -60,7 +61,7 @@ class ServedEngine(Engine):
 
     kind: Literal["openai"]
     model: Name
-    address: Annotated[str, Field(pattern="^https?://"), AfterValidator(reachable)]
+    address: Address
     key_variable: Annotated[str, Field(pattern="^[A-Z][A-Z0-9_]*$")] | None = None
     tokenizer: Name | None = None
     vllm: bool = False

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from dealwright.params.engines import AnyEngine, EngineName
+from dealwright.params.engines import Address, AnyEngine, EngineName
 from dealwright.params.group import Count, Group, Name, Seed, Share
 
 
@@ -94,6 +94,7 @@ class Train(Group):
     seed: Seed
     seller: str
     engine: AnyEngine | None
+    server: Address | None
     steps: Count
     products: Count
     group_size: Annotated[int, Field(ge=2)]
@@ -124,6 +125,13 @@ class Train(Group):
         if kl > 0 and info.data.get("update_share", 1.0) < 1:
             raise ValueError("needs update_share 1: the games that are left out of the update would carry no penalty")
         return kl
+
+    @field_validator("lora_rank")
+    @classmethod
+    def _adapter_for_the_server(cls, rank: int, info: ValidationInfo) -> int:
+        if rank == 0 and info.data.get("server") is not None:
+            raise ValueError("must be above 0 beside train.server, which is handed an adapter at every step")
+        return rank
 
 
 class Select(Group):

@@ -113,7 +113,7 @@ def make_rollout(
             "prompt_ids": [list(row.ids[:start]) for row, start in zip(rows, starts, strict=True)],
             "completion_ids": [list(row.ids[start:]) for row, start in zip(rows, starts, strict=True)],
             "env_mask": [list(row.mask[start:]) for row, start in zip(rows, starts, strict=True)],
-            # Not needed: the policy has not changed since it played, so the ratio to it is 1 by construction.
+            # TRL's own correction needs its own vLLM; the trainer takes `sampled` where another engine has played.
             "logprobs": None,
         }
 

@@ -3,7 +3,9 @@
 The advantage is the reward less its group's mean, without division by the standard deviation, or with `train.credit`
 below 1 that of each message (see credit.py), and with `train.hold` above 0 that of a token (see holding.py); the loss
 is `dr_grpo`, so that long dialogues do not weigh more; only the buyer's tokens are trained. Weights are updated once a
-batch of games, right after it was played, so the policy that played is the one that learns.
+batch of games, right after it was played, so the policy that played is the one that learns. Where it played through a
+server (see served.py), it is the same but for rounding: the loss then takes the server's log-probabilities for those
+of the policy that played, so that a token's ratio makes up for the difference, clipped as ever.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +33,7 @@ from dealwright.training.games import Table, TrainingError, Voice, make_rollout,
 from dealwright.training.holding import at_own_tokens, held
 from dealwright.training.machine import machine_arguments
 from dealwright.training.processes import whole_model
+from dealwright.training.served import ServedPolicy
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -41,6 +44,8 @@ TOOL_TEMPLATE = (
     "{% for message in messages %}{{ message.content }}{% for call in message.tool_calls or [] %}"
     "{{ call.function.name }}{{ call.function.arguments | tojson }}{% endfor %}{{ eos_token }}{% endfor %}"
 )
+# Nats by which a served policy's log-probabilities may differ from the trainer's of the same tokens, on average.
+APART = 0.1
 
 
 class BuyerTrainer(GRPOTrainer):
@@ -52,6 +57,7 @@ class BuyerTrainer(GRPOTrainer):
     update_share = 1.0
     credit = 1.0
     hold = 0.0
+    served = False
     reference: "PreTrainedModel | None" = None  # the warm start, where its own model cannot be it
     sampled: list[list[float]]  # the log-probabilities of the own tokens of each row of the last rollout
     _buffered_inputs: Any
@@ -66,9 +72,11 @@ class BuyerTrainer(GRPOTrainer):
             advantages = message_advantages(tables, rewards, self.num_generations, self.credit)
             first = self.accelerator.process_index * len(inputs)
             batch["advantages"] = by_token(advantages[first : first + len(inputs)], batch["tool_mask"])
-        if self.hold:
+        if self.hold or self.served:
             own = batch["tool_mask"] * batch["completion_mask"]  # TRL pads with ones
             batch["sampled_logprobs"] = at_own_tokens(self.sampled, own)
+        if self.served:
+            batch["old_per_token_logps"] = batch["sampled_logprobs"]
         return batch | {"row": torch.arange(len(inputs))}  # which game a row is, through all shuffling
 
     def _prepare_inputs(self, generation_batch: dict[str, Any]) -> dict[str, Any]:
@@ -84,19 +92,36 @@ class BuyerTrainer(GRPOTrainer):
         if self.hold:
             for batch in self._buffered_inputs:
                 batch["advantages"] = self._held(batch)
+        if self.served:
+            self._check_served(self._buffered_inputs[0])
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
     @torch.no_grad()
     def _held(self, batch: dict[str, Any]) -> torch.Tensor:
         """Return a micro-batch's advantages with the sure tokens held to the warm start."""
+        with nullcontext() if self.reference else self.accelerator.unwrap_model(self.model).disable_adapter():
+            reference, entropies = self._read(batch, self.reference or self.model)
+        return held(batch["advantages"], batch["sampled_logprobs"], reference, entropies, self.hold)
+
+    @torch.no_grad()
+    def _check_served(self, batch: dict[str, Any]) -> None:
+        """Refuse games that another policy played: the server's numbers must be ours but for rounding."""
+        own = (batch["tool_mask"] * batch["completion_mask"]).bool()
+        apart = (self._read(batch, self.model)[0] - batch["sampled_logprobs"])[own].abs().mean().item()
+        if not apart <= APART:
+            raise TrainingError(
+                f"step {self.state.global_step + 1}: expected log-probabilities within {APART} of the trainer's from "
+                f"the server, got {apart:.3f} apart on average; serve the weights of the warm start with "
+                "--logprobs-mode processed_logprobs (docs/engines.md)"
+            )
+
+    def _read(self, batch: dict[str, Any], model: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return a model's log-probabilities of a micro-batch's completions, and its entropies there."""
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
         mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
         width = batch["completion_ids"].shape[1]
-        with nullcontext() if self.reference else self.accelerator.unwrap_model(self.model).disable_adapter():
-            reference, entropies, _ = self._get_per_token_logps_and_entropies(
-                self.reference or self.model, ids, mask, width, compute_entropy=True
-            )
-        return held(batch["advantages"], batch["sampled_logprobs"], reference, entropies, self.hold)
+        logprobs, entropies, _ = self._get_per_token_logps_and_entropies(model, ids, mask, width, compute_entropy=True)
+        return logprobs, entropies
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         loss: torch.Tensor = super()._compute_loss(model, inputs)
@@ -147,6 +172,8 @@ def make_trainer(
 
     train = params.train
     voice = _here(tokenizer)
+    if train.server is not None:
+        voice = ServedPolicy(train.server, tokenizer, folder / "adapter").voice
     games = _games_each(train, processes)
     by_id = {scenario.id: scenario for scenario in scenarios}
     order = visits(list(by_id), train.steps * train.products, train.seed)
@@ -187,6 +214,7 @@ def make_trainer(
     trainer.update_share = train.update_share
     trainer.credit = train.credit
     trainer.hold = train.hold
+    trainer.served = train.server is not None
     if train.hold and not train.lora_rank:
         trainer.reference = deepcopy(model).requires_grad_(False).eval().to(trainer.accelerator.device)
     trainer.remove_callback(PrinterCallback)
