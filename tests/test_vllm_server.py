@@ -11,19 +11,27 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
 
 from dealwright.agents import conversation_of
+from dealwright.agents.language_model import CUT_OFF
 from dealwright.engines.base import Sampling
+from dealwright.engines.loading import load_model
 from dealwright.engines.openai_server import OpenaiEngine
 from dealwright.engines.transformers import TransformersEngine
 from dealwright.files import read_json, read_table
 from dealwright.game import Negotiation, Role
 from dealwright.prompts import opening_buyer
 from dealwright.rollout import Episode
+from dealwright.seats import training_seller
+from dealwright.training.grpo import BuyerTrainer
+from dealwright.training.run import train_buyer
+from dealwright.training.served import check_server
 from tests.evaluating import configure, enter_project, evaluation, prepare_evaluation, small_tables
 from tests.servers import free_ports
 from tests.test_engines_agree import BASE, played
-from tests.tiny import buyer_prompts
+from tests.tiny import buyer_prompts, spoken_parts, tiny_params, tiny_scenarios
+from tests.training_process import Silent
 
 pytestmark = pytest.mark.vllm
 
@@ -33,11 +41,12 @@ START = 600  # seconds; no test measures them
 GREEDY = Sampling(0.0, 96, 0)
 # A gigabyte for keys and values; threads are left where the machine puts them.
 SMALL = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "PYTHONPATH": str(ROOT)}
+ADAPTERS = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start a server of the base model and yield its address."""
+    """Start a server of the base model, which takes adapters, and yield its address."""
     assert PYTHON.exists(), "vLLM's environment is missing: run `make vllm`"
     [port] = free_ports(1)
     log = tmp_path_factory.mktemp("vllm") / "server.log"
@@ -45,8 +54,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command += ["--served-model-name", "base", "--port", port, "--enforce-eager", "--dtype", "float32"]
     # Where the CPU build reads a prompt in pieces, a request with a seed ends the server.
     command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", "2048"]
+    command += ["--enable-lora", "--max-lora-rank", "8", "--logprobs-mode", "processed_logprobs"]
     with log.open("w") as file:
-        process = subprocess.Popen(command, env={**os.environ, **SMALL}, stdout=file, stderr=file)
+        process = subprocess.Popen(command, env={**os.environ, **SMALL, **ADAPTERS}, stdout=file, stderr=file)
         try:
             _wait(f"http://127.0.0.1:{port}/health", process, log)
             yield f"http://127.0.0.1:{port}/v1"
@@ -79,6 +89,57 @@ def test_a_vllm_server_says_what_transformers_says(address: str, here: list[Epis
     assert [episode.outcome for episode in there] == [episode.outcome for episode in here]
     assert [episode.tokens for episode in there] == [episode.tokens for episode in here]
     assert max(episode.outcome.turns for episode in here) > 1
+
+
+def test_the_buyer_trains_on_what_a_vllm_server_sampled_with_the_adapter_of_each_step(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: dict[int, list[dict[str, Any]]] = {}
+    compute = BuyerTrainer._compute_loss
+
+    def noted(self: BuyerTrainer, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        batches.setdefault(self.state.global_step + 1, []).append(inputs)
+        return compute(self, model, inputs)
+
+    monkeypatch.setattr(BuyerTrainer, "_compute_loss", noted)
+    scenarios = tiny_scenarios(4)
+    sizes = {"steps": 2, "products": 2, "group_size": 4, "micro_batch": 4, "checkpoint_steps": 1, "hold": 0.2}
+    params = tiny_params(train={**sizes, "learning_rate": 0.02, "temperature": 0.9, "lora_rank": 8, "server": address})
+    model, tokenizer = load_model(BASE)
+    seat = training_seller(params, scenarios, tmp_path)
+    check_server(address)
+    train_buyer(model, tokenizer, scenarios, buyer_prompts(scenarios), params, tmp_path, Silent(), seat)
+    with urllib.request.urlopen(f"{address}/models", timeout=60) as answer:
+        base, adapter = [model["id"] for model in json.load(answer)["data"]]
+    assert (base, adapter[:11]) == ("base", "step-00002-")
+    before, after = load_model(BASE)[0], load_model(tmp_path / "checkpoint-1")[0]
+    for step, policy in ((1, before), (2, after)):
+        games = read_table(tmp_path / f"games/step-{step:05d}.parquet")["messages"]
+        for batch in batches[step]:
+            for at, game in enumerate(batch["row"].tolist()):
+                said = [message["text"] for message in games[game] if message["role"] == "buyer"]
+                length = int(batch["completion_mask"][at].sum())
+                row = (batch[key][at, :length].tolist() for key in ("completion_ids", "tool_mask"))
+                assert [part.removesuffix("<|end|>") for part in spoken_parts(tokenizer, *row)] == [
+                    text.removesuffix(CUT_OFF) for text in said
+                ]
+            assert apart(policy, batch) < 1e-3
+    assert max(apart(before, batch) for batch in batches[2]) > 0.1
+    assert load_model(tmp_path / "checkpoint-2")[0].peft_config["default"].r == 8
+
+
+@torch.no_grad()
+def apart(policy: Any, batch: dict[str, Any]) -> float:
+    """Return the most by which the log-probability of a sampled token differs between a server and a policy here."""
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1)
+    mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
+    width = batch["completion_ids"].shape[1]
+    logits = policy(input_ids=ids, attention_mask=mask).logits[:, -width - 1 : -1] / 0.9
+    logprobs = logits.log_softmax(-1).gather(2, batch["completion_ids"][..., None])[..., 0]
+    own = (batch["tool_mask"] * batch["completion_mask"]).bool()
+    most = (logprobs - batch["sampled_logprobs"])[own].abs().max().item()
+    print(f"at most {most:.1e} apart over {int(own.sum())} tokens")
+    return float(most)
 
 
 def test_vllm_inside_a_process_says_what_transformers_says(here: list[Episode], tmp_path: Path) -> None:
