@@ -80,6 +80,9 @@ REFUSED: list[tuple[str, object, str]] = [
     ("train.schedule", "up", "train.schedule: Input should be 'constant', 'linear' or 'cosine'"),
     ("train.seller", "trainning", "train.seller: unknown seller 'trainning'; expected one of training, stronger"),
     ("train.seller", "floor_only", "evaluate.ablations, of train.seller: unknown seller 'floor_only/talk_emptied'"),
+    ("train.server", "http://127.0.0.1:8000/v1", "train.lora_rank: Value error, must be above 0 beside train.server"),
+    ("train.server", "127.0.0.1:8000", "train.server: String should match pattern"),
+    ("train.server", "http://127.0.0.1:0/v1", "train.server: Value error, expected an address such as http://127."),
     ("select.seller", "", "select.seller: unknown seller ''; expected one of"),
     ("evaluate.sellers", ["training", "begin"], "evaluate.sellers: unknown seller 'begin'; expected one of"),
     ("evaluate.sellers", ["stronger"], "evaluate.sellers: expected training among them"),
@@ -119,6 +122,14 @@ def test_parameters_that_cannot_work_are_named_before_work_starts(
 def test_a_password_in_an_address_is_refused_and_not_repeated(project: Path) -> None:
     change("engines", {"big": {"kind": "openai", "model": "m", "address": "https://me:secret@host/v1"}})
     assert checked() == "error: engines.big.address: expected no password in it; name a key by key_variable"
+
+
+def test_a_password_in_the_address_of_the_training_s_server_is_refused_and_not_repeated(project: Path) -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    change("train", {**params["train"], "server": "https://me:secret@host/v1", "lora_rank": 8})
+    assert checked() == (
+        "error: train.server: expected no password in it; let the server listen where nobody else asks it"
+    )
 
 
 @pytest.mark.parametrize(

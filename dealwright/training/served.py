@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trl import GRPOTrainer
 
 WEIGHTS = "adapter_model.safetensors"
-MEND = "see to the server of train.server, which docs/engines.md says how to start, and run it again"
+MEND = "start the server of train.server as docs/engines.md says, and run it again"
 TIMEOUT = 600.0  # seconds an answer, its wait for a place on a busy server included
 RETRIES = 3
 NOBODY = "dealwright-nobody"  # an adapter that no server holds
