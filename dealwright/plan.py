@@ -110,7 +110,11 @@ class _Run:
     @property
     def trained(self) -> int:
         rank = self.params.train.lora_rank
-        return self.shape.adapter(rank) if rank else self.shape.parameters
+        return self.shape.adapter(rank, self.served) if rank else self.shape.parameters
+
+    @property
+    def served(self) -> bool:
+        return self.params.train.server is not None
 
     @property
     def games(self) -> int:
@@ -132,7 +136,10 @@ class _Run:
         shape, rank = self.shape, self.params.train.lora_rank
         experts = f"{shape.experts} experts of " if shape.experts else ""
         working = f"{shape.active_experts} experts" if shape.experts else "all of them"
-        adapted = "attention, router and all experts" if shape.experts else "linear layers"
+        if shape.experts:
+            adapted = "attention" if self.served else "attention, router and all experts"
+        else:
+            adapted = "linear layers"
         return (
             Figure(
                 "parameters",
@@ -218,9 +225,9 @@ class _Run:
             ),
             Figure(
                 "cache",
-                games * tokens * self._entry,
+                0 if self.served else games * tokens * self._entry,
                 f"games / GPUs x tokens of a game, at most x {self._entry:,} bytes: 2 x 2 bytes x {shape.layers} "
-                f"layers x {shape.key_value_heads} heads x {shape.head_size}",
+                f"layers x {shape.key_value_heads} heads x {shape.head_size}; none with train.server",
             ),
             Figure(
                 "activations",

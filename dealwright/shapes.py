@@ -69,13 +69,16 @@ class Shape:
         layer = self.attention + (experts or 1) * self.expert + router + 2 * self.hidden
         return self.embeddings + self.layers * layer + self.hidden
 
-    def adapter(self, rank: int) -> int:
+    def adapter(self, rank: int, served: bool = False) -> int:
         """Parameters of a LoRA of that rank on every linear layer, each of which has its ins and outs times the rank.
 
-        An expert's two matrices up are stacked into one, adapted at twice the rank; the router is adapted too.
+        An expert's two matrices up are stacked into one, adapted at twice the rank; the router is adapted too. An
+        adapter that is `served` leaves both alone.
         """
         queries, keys = self.heads * self.head_size, self.key_value_heads * self.head_size
         ends = 2 * (self.hidden + queries) + 2 * (self.hidden + keys)
+        if self.experts and served:
+            return self.layers * rank * ends
         if self.experts:
             ends += self.experts * (2 * (self.hidden + 2 * self.width) + self.width + self.hidden)
             ends += self.hidden + self.experts

@@ -25,6 +25,7 @@ from dealwright.cli import main
 from dealwright.errors import DealwrightError
 from dealwright.plan import GPUS, OneGpu, Plan, make_plan
 from dealwright.shapes import KNOWN, find_shape, read_shape
+from dealwright.training.served import adapted_layers
 from tests.tiny import tiny_params
 
 ROOT = Path(__file__).parents[1]
@@ -79,6 +80,18 @@ def test_parameters_and_adapters_are_as_many_as_the_libraries_make(config: Pretr
         assert shape.parameters == model.num_parameters()
         adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
     assert shape.adapter(4) == adapted.num_parameters(only_trainable=True)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.model_type)
+def test_an_adapter_for_a_server_is_as_large_as_the_libraries_make_it(
+    config: PretrainedConfig, tmp_path: Path
+) -> None:
+    config.save_pretrained(tmp_path)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+        layers = adapted_layers(model)
+        adapted = get_peft_model(model, LoraConfig(r=4, target_modules=layers, task_type="CAUSAL_LM"))
+    assert read_shape(tmp_path / "config.json").adapter(4, served=True) == adapted.num_parameters(only_trainable=True)
 
 
 def test_the_experts_that_do_not_work_on_a_token_are_not_active(tmp_path: Path) -> None:
@@ -144,6 +157,12 @@ def test_lora_holds_frozen_weights_in_bfloat16_and_trains_the_adapter_alone() ->
     assert one["weights"] == 2 * shape.parameters + 4 * adapter
     assert (one["gradients"], one["optimizer"], one["reference"]) == (4 * adapter, 8 * adapter, 0)
     assert [figure.value for figure in plan.model] == [shape.parameters, shape.parameters, adapter]
+
+
+def test_a_buyer_that_plays_through_a_server_needs_no_cache_here() -> None:
+    plan = planned(gpus=1, lora_rank=16, server="http://127.0.0.1:8000/v1")
+    assert held(on(plan, "H200 SXM"))["cache"] == 0
+    assert held(on(planned(gpus=1, lora_rank=16), "H200 SXM"))["cache"] > 0
 
 
 def test_the_cache_holds_every_token_of_the_games_that_a_gpu_plays() -> None:

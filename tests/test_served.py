@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import PreTrainedTokenizerBase
 
 from dealwright.engines.loading import load_model
 from dealwright.files import read_table
 from dealwright.seats import training_seller
 from dealwright.training import served
 from dealwright.training.games import TrainingError
-from dealwright.training.grpo import BuyerTrainer
+from dealwright.training.grpo import BuyerTrainer, make_trainer
 from dealwright.training.run import last_checkpoint, train_buyer
 from dealwright.training.served import check_server
 from tests.faulty_server import FaultyServer, Reply, close, fail, say, send
 from tests.lora_server import LoraServer
-from tests.tiny import buyer_prompts, spoken_parts, tiny_params, tiny_scenarios
+from tests.tiny import buyer_prompts, spoken_parts, tiny_llama, tiny_params, tiny_qwen_moe, tiny_scenarios
 from tests.training_process import Silent
 
 SCENARIOS = tiny_scenarios(5)
@@ -226,6 +227,26 @@ def test_the_work_folder_has_one_adapter_and_no_half_of_one(train: Train) -> Non
         *("adapter", "checkpoint-1", "checkpoint-2", "checkpoint-3", "curve", "games")
     ]
     assert {"adapter_config.json", "adapter_model.safetensors"} <= {file.name for file in (work / "adapter").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers"),
+    [
+        (tiny_llama, ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]),
+        (tiny_qwen_moe, ["k_proj", "o_proj", "q_proj", "v_proj"]),
+    ],
+    ids=["dense", "experts"],
+)
+def test_an_adapter_for_a_server_is_of_linear_layers_alone(
+    kind: Callable[..., Any], layers: list[str], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    params = tiny_params(train={"lora_rank": 2, "server": "http://127.0.0.1:9/v1"})
+    seat = training_seller(params, SCENARIOS, tmp_path)
+    prompts, model = buyer_prompts(SCENARIOS), kind(tokenizer)
+    trainer = make_trainer(model, tokenizer, SCENARIOS, prompts, params, tmp_path, lambda *_: None, seat)
+    trained = [name for name, weight in trainer.model.named_parameters() if weight.requires_grad]
+    assert sorted({name.split(".")[-4] for name in trained}) == layers
+    assert all(".lora_" in name for name in trained)
 
 
 def test_a_server_is_known_by_how_it_refuses_an_adapter_that_it_never_had(http: FaultyServer) -> None:

@@ -17,6 +17,8 @@ from transformers import (
     PreTrainedTokenizerFast,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 from dealwright.agents import Demonstrator
@@ -76,6 +78,12 @@ def tiny_llama(tokenizer: PreTrainedTokenizerBase, seed: int = 0, **changes: Any
 def tiny_qwen(tokenizer: PreTrainedTokenizerBase, seed: int = 0, **changes: Any) -> PreTrainedModel:
     """Make a random Qwen3."""
     return _fresh(Qwen3ForCausalLM, Qwen3Config, tokenizer, seed, {"head_dim": 8, **changes})
+
+
+def tiny_qwen_moe(tokenizer: PreTrainedTokenizerBase, seed: int = 0, **changes: Any) -> PreTrainedModel:
+    """Make a random Qwen3 with four experts, of which two work on a token."""
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "head_dim": 8}
+    return _fresh(Qwen3MoeForCausalLM, Qwen3MoeConfig, tokenizer, seed, {**experts, **changes})
 
 
 def _fresh(

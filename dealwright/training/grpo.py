@@ -33,7 +33,7 @@ from dealwright.training.games import Table, TrainingError, Voice, make_rollout,
 from dealwright.training.holding import at_own_tokens, held
 from dealwright.training.machine import machine_arguments
 from dealwright.training.processes import whole_model
-from dealwright.training.served import ServedPolicy
+from dealwright.training.served import ServedPolicy, adapted_layers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -186,7 +186,7 @@ def make_trainer(
         train_dataset=Dataset.from_list(rows),
         rollout_func=make_rollout(params, by_id, prompts, voice, keep, seat),
         environment_factory=lambda: Table(by_id, params.game.max_turns),
-        peft_config=_lora(train.lora_rank),
+        peft_config=_lora(train, model),
         args=GRPOConfig(
             output_dir=str(folder),
             max_steps=train.steps,
@@ -243,9 +243,11 @@ def _games_each(train: Train, processes: int) -> int:
     return games
 
 
-def _lora(rank: int) -> Any:
+def _lora(train: Train, model: "PreTrainedModel") -> Any:
+    rank = train.lora_rank
     if rank == 0:
         return None
     from peft import LoraConfig
 
-    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    layers = "all-linear" if train.server is None else adapted_layers(model)
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=layers, task_type="CAUSAL_LM")

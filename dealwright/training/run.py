@@ -62,6 +62,8 @@ class StepLog(Protocol):
 def work_folder(root: Path, params: Params, inputs: Sequence[Path]) -> Path:
     """Return the folder of the run that these parameters and input files make, whichever server it plays through."""
     shaping = params.model_dump(mode="json", include={"prompts", "game", "train"}, exclude={"train": {"server"}})
+    if params.train.server is not None:
+        shaping["served"] = True
     digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode())
     for path in inputs:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

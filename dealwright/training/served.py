@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError
+from torch.nn import Linear
 
 from dealwright.engines.asking import FailureError, Server, ServerError
 from dealwright.engines.base import Engine
@@ -74,6 +75,16 @@ class ServedPolicy:
                 _post(self._server, "unload", self._loaded)
         self._loaded = name
         return name
+
+
+def adapted_layers(model: "PreTrainedModel") -> list[str]:
+    """Return the names of the layers that an adapter for a server has: the linear ones.
+
+    What peft would adapt besides, experts in one stack and their router, vLLM takes in other forms or not at all.
+    """
+    head = model.get_output_embeddings()
+    linear = [name for name, module in model.named_modules() if isinstance(module, Linear) and module is not head]
+    return sorted({name.rpartition(".")[2] for name in linear})
 
 
 def check_server(address: str) -> None:
