@@ -1,6 +1,7 @@
 """A policy that plays through a server: its adapter goes there at every step, and nothing else is trained on."""
 
 import re
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,17 +14,20 @@ from transformers import PreTrainedTokenizerBase
 
 from dealwright.engines.loading import load_model
 from dealwright.files import read_table
+from dealwright.profiles import set_params
 from dealwright.seats import training_seller
 from dealwright.training import served
 from dealwright.training.games import TrainingError
 from dealwright.training.grpo import BuyerTrainer, make_trainer
 from dealwright.training.run import last_checkpoint, train_buyer
 from dealwright.training.served import check_server
+from stages.train import main
 from tests.faulty_server import FaultyServer, Reply, close, fail, say, send
 from tests.lora_server import LoraServer
 from tests.tiny import buyer_prompts, spoken_parts, tiny_llama, tiny_params, tiny_qwen_moe, tiny_scenarios
 from tests.training_process import Silent
 
+ROOT = Path(__file__).parents[1]
 SCENARIOS = tiny_scenarios(5)
 HTML = send("<html><h1>Welcome</h1></html>", kind="text/html")
 Batch = dict[str, Any]
@@ -90,8 +94,8 @@ def test_every_step_is_played_with_its_own_adapter_and_the_one_before_is_unloade
 ) -> None:
     train()
     first, second, third = names(vllm)
-    assert [re.sub("-[0-9a-f]{12}$", "", name) for name in (first, second, third)] == [
-        *("step-00001", "step-00002", "step-00003")
+    assert [re.sub("-[0-9a-f]{12}$", " and its hash", name) for name in (first, second, third)] == [
+        *("step-00001 and its hash", "step-00002 and its hash", "step-00003 and its hash")
     ]
     assert vllm.done == [
         *(("load", first), ("play", first)),
@@ -275,8 +279,18 @@ def test_a_server_that_takes_no_adapters_is_found_out_before_a_model_is_loaded(r
         assert str(stop.value).startswith(f"train.server: {message.format(server.base_url)}")
 
 
-def test_a_server_where_nobody_listens_is_found_out_before_a_model_is_loaded() -> None:
+def test_the_stage_finds_out_that_nobody_listens_before_it_reads_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but not listening
-        with pytest.raises(TrainingError, match=r"got connection: ConnectError \(1 attempts\); start the server of"):
-            check_server(f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        set_params({"train.lora_rank": 2, "train.server": address}, tmp_path / "params.yaml", "the test")
+        with pytest.raises(TrainingError) as stop:
+            main()
+    assert str(stop.value) == (
+        f"train.server: expected {address} to unload an adapter, got connection: ConnectError (1 attempts); start the "
+        "server of train.server as docs/engines.md says, and run it again"
+    )

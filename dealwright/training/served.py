@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = "adapter_model.safetensors"
 MEND = "start the server of train.server as docs/engines.md says, and run it again"
-TIMEOUT = 600.0  # seconds an answer, its wait for a place on a busy server included
+TIMEOUT = 300.0  # seconds an answer, its wait for a place on a busy server included
 RETRIES = 3
 NOBODY = "dealwright-nobody"  # an adapter that no server holds
 
