@@ -120,10 +120,12 @@ def _whole(path: Path) -> bool:
 
 def _read_catalogue(params: Params) -> tuple[dict[str, int], dict[str, int]]:
     """Count the products by split and the rows set aside by reason."""
-    from dealwright.catalogue.split import TEST, TRAIN, VALIDATION, held_out_sizes
+    from dealwright.catalogue.scenarios import make_scenarios
+    from dealwright.catalogue.split import SPLITS
     from dealwright.catalogue.table import ingest
 
-    report = ingest(params.catalogue).report
+    found = ingest(params.catalogue)
+    report = found.report
     products, rejected = report["kept"], report["rejected_by_reason"]
     if products < params.validate_.minimum_rows:
         because = f", most of them as {next(iter(rejected))}" if rejected else ""
@@ -131,8 +133,8 @@ def _read_catalogue(params: Params) -> tuple[dict[str, int], dict[str, int]]:
             f"catalogue.path: expected at least {params.validate_.minimum_rows} products (validate.minimum_rows), got "
             f"{products}; {report['rejected']} rows are set aside{because}"
         )
-    test, validation = held_out_sizes(products, params.prompts.test, params.prompts.validation)
-    return {TRAIN: products - test - validation, VALIDATION: validation, TEST: test}, rejected
+    splits = make_scenarios(found.catalogue, params.prompts)["split"].to_list()
+    return {split: splits.count(split) for split in SPLITS}, rejected
 
 
 def _check_sellers(params: Params) -> None:

@@ -128,9 +128,9 @@ def rows(comparison: Comparison) -> list[dict[str, str | None]]:
     return [
         {
             "metric": metric,
-            f"champion {comparison.champion}": contrast.champion and promotion.said(contrast.champion),
-            f"candidate {comparison.candidate}": promotion.said(contrast.candidate),
-            "difference, paired": contrast.difference and promotion.said(contrast.difference, "+"),
+            f"champion {comparison.champion}": contrast.champion and contrast.champion.said(),
+            f"candidate {comparison.candidate}": contrast.candidate.said(),
+            "difference, paired": contrast.difference and contrast.difference.said("+"),
         }
         for metric in ("reward", "overshoot_rate", "leak_rate")
         for contrast in [getattr(comparison, metric)]

@@ -36,7 +36,7 @@ def _scenarios() -> list[Scenario]:
         title_characters=(3, 500),
         description_characters=1200,
     )
-    prompts = Prompts(seed=0, budget_factor=0.8, test=128, validation=64, buyer="brief")
+    prompts = Prompts(seed=0, budget_factor=0.8, test=128, validation=64, untrained_categories=[], buyer="brief")
     catalogue = ingest(source).catalogue
     with tempfile.TemporaryDirectory() as folder:
         scenarios, products = (Path(folder, name) for name in ("scenarios.parquet", "catalogue.parquet"))

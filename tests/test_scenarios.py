@@ -20,7 +20,7 @@ from dealwright.params import Prompts, load_params
 from stages.prompts import check_validated
 
 AMAZON = Path(__file__).parents[2] / "shared" / "data" / "AmazonHistoryPrice"
-PARAMS = Prompts(seed=0, budget_factor=0.8, test=128, validation=64, buyer="brief")
+PARAMS = Prompts(seed=0, budget_factor=0.8, test=128, validation=64, untrained_categories=[], buyer="brief")
 
 
 def products(*rows: dict[str, Any]) -> pl.DataFrame:
@@ -143,6 +143,28 @@ def test_the_split_does_not_depend_on_the_order_of_the_catalogue() -> None:
     table = make_scenarios(many(600), PARAMS)
     turned = make_scenarios(many(600).reverse(), PARAMS)
     assert dict(zip(table["id"], table["split"], strict=True)) == dict(zip(turned["id"], turned["split"], strict=True))
+
+
+def test_of_untrained_categories_only_the_test_products_are_bargained_over(amazon: pl.DataFrame) -> None:
+    every = make_scenarios(amazon, PARAMS)
+    table = make_scenarios(amazon, PARAMS.model_copy(update={"untrained_categories": ["electronics"]}))
+    of_them = pl.col("category") == "electronics"
+    assert set(table.filter(of_them)["split"]) == {"test"}
+    assert table.equals(every.filter(~of_them | (pl.col("split") == "test")))
+    assert every.filter(of_them)["split"].n_unique() == 3
+
+
+def test_an_untrained_category_that_no_product_has_is_refused_with_those_that_there_are() -> None:
+    params = PARAMS.model_copy(update={"untrained_categories": ["toys"]})
+    problem = r"prompts.untrained_categories: expected of a, b, c, got toys; name those"
+    with pytest.raises(ScenarioError, match=problem):
+        make_scenarios(many(30), params)
+
+
+def test_untrained_categories_that_leave_nothing_to_train_on_are_refused() -> None:
+    params = PARAMS.model_copy(update={"untrained_categories": ["a", "b", "c"]})
+    with pytest.raises(ScenarioError, match="untrained_categories leaves no product of the split train; name fewer"):
+        make_scenarios(many(30), params)
 
 
 @pytest.mark.parametrize(

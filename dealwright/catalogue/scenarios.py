@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from dealwright.catalogue.split import SPLITS, Item, split_products, stable_hash
+from dealwright.catalogue.split import SPLITS, TEST, Item, split_products, stable_hash
 from dealwright.errors import DealwrightError
 from dealwright.files import read_table
 from dealwright.game import Product, Scenario
@@ -40,8 +40,15 @@ def make_scenarios(catalogue: pl.DataFrame, params: Prompts) -> pl.DataFrame:
 
     P is the greater of list price and highest price, C the lowest price, B the product's own budget or
     `budget_factor` · P, exact to the nearest binary number of the decimal product: 0.8 · 49.95 is 39.96, so a cost of
-    39.96 leaves no zone. `prompts.seed` shifts the counterparts' draws, never the split.
+    39.96 leaves no zone. `prompts.seed` shifts the counterparts' draws, never the split. Of `untrained_categories`
+    only those products are bargained over that are tested in any case.
+    Raises ScenarioError for such a category that no product has, and where they leave a split empty.
     """
+    known = catalogue["category"].unique().sort().to_list()
+    if unknown := sorted(set(params.untrained_categories).difference(known)):
+        raise ScenarioError(
+            f"prompts.untrained_categories: expected of {', '.join(known)}, got {', '.join(unknown)}; name those"
+        )
     products = [_product(row) for row in catalogue.iter_rows(named=True)]
     own_budgets = catalogue.get_column("budget").to_list()
     scenarios = [
@@ -67,7 +74,13 @@ def make_scenarios(catalogue: pl.DataFrame, params: Prompts) -> pl.DataFrame:
         )
         for scenario in scenarios
     ]
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    untrained = pl.col("category").is_in(params.untrained_categories) & (pl.col("split") != TEST)
+    table = pl.DataFrame(rows, schema=SCHEMA, orient="row").filter(~untrained)
+    if missing := [split for split in SPLITS if split not in set(table["split"])]:
+        raise ScenarioError(
+            f"prompts.untrained_categories leaves no product of the split {missing[0]}; name fewer categories"
+        )
+    return table
 
 
 def read_scenarios(

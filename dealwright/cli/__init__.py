@@ -11,6 +11,7 @@ import click
 
 from dealwright import __version__
 from dealwright.cli.champion import checkpoints, promote, rollback
+from dealwright.cli.compare import compare
 from dealwright.cli.models import fetch_model, register
 from dealwright.cli.pipeline import check, profile, results
 from dealwright.cli.plan import plan
@@ -29,6 +30,7 @@ Examples:
   dealwright transcripts --buyer trained --outcome deal
   dealwright play --against @champion
   dealwright rollout mine --buyer cue_ladder --rounds 10
+  dealwright compare mine other      two tables of rollouts, paired by product
   dealwright promote @candidate      champion, if it beats the present one
 
 Exit codes: 0 done, 1 something you can mend (one line on standard error says what), 2 wrong usage, 3 the gate kept
@@ -62,7 +64,7 @@ def main() -> None:
 
 
 for command in (
-    *(check, profile, plan, results, transcripts, play, rollout),
+    *(check, profile, plan, results, transcripts, play, rollout, compare),
     *(register, checkpoints, promote, rollback, fetch_model, ui),
 ):
     main.add_command(command)

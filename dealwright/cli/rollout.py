@@ -11,7 +11,7 @@ import click
 
 from dealwright.cli.progress import Progress
 from dealwright.cli.seating import BUYERS, complete_buyer, complete_seller, find_buyer, find_seller
-from dealwright.cli.transcripts import ROLLOUTS
+from dealwright.cli.tables import ROLLOUTS
 from dealwright.errors import DealwrightError
 
 if TYPE_CHECKING:

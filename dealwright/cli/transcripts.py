@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dealwright.cli.tables import complete_table, open_table, table_path
 from dealwright.cli.telling import ending, gained, prices, printable, told
 from dealwright.errors import DealwrightError
 from dealwright.game import Outcome, Role, StopReason, parse_message
@@ -15,7 +15,6 @@ from dealwright.game.negotiation import Entry
 if TYPE_CHECKING:
     import polars as pl
 
-ROLLOUTS = Path("data/rollouts")
 _TOLD = (  # what a game is told from
     *("title", "category", "buyer", "seller", "round", "list_price", "budget", "cost", "zone"),
     *("stop", "price", "turns", "reward", "messages", "interventions"),
@@ -23,23 +22,8 @@ _TOLD = (  # what a game is told from
 _INDENT = "      "
 
 
-def _path(table: str) -> Path:
-    """Return a table's file, or the pattern of its files where `dealwright rollout` wrote it."""
-    folder = ROLLOUTS / table
-    return folder / "*.parquet" if folder.is_dir() else ROLLOUTS / f"{table}.parquet"
-
-
-def _names() -> list[str]:
-    files = {path.stem for path in ROLLOUTS.glob("*.parquet")}
-    return sorted(files | {path.parent.name for path in ROLLOUTS.glob("*/*.parquet")})
-
-
-def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in _names() if name.startswith(incomplete)]
-
-
 @click.command()
-@click.argument("table", default="evaluation", shell_complete=_complete)
+@click.argument("table", default="evaluation", shell_complete=complete_table)
 @click.option("--buyer", help="Only games of this buyer, as in trained or adaptive_cue.")
 @click.option("--seller", help="Only games against this seller, as in training or begging.")
 @click.option("--category", help="Only products of this category.")
@@ -85,13 +69,15 @@ def transcripts(
     fits = [pl.lit(True), *(pl.col(column) == value for column, value in chosen.items())]
     if reward is not None:
         fits.append(pl.col("reward").is_between(*reward))
-    every = _open(table)
-    require_columns(_path(table), {name: SCHEMA[name] for name in _TOLD}, nullable=("price", "reward"))
+    every = open_table(table)
+    require_columns(table_path(table), {name: SCHEMA[name] for name in _TOLD}, nullable=("price", "reward"))
     try:
         games = _in_order(every.filter(fits).collect())
         problem = _nothing(every, table, chosen) if games.is_empty() else None
     except (OSError, PolarsError) as error:
-        raise DealwrightError(f"{_path(table)} is no readable table of games; run `dvc repro` to make it") from error
+        raise DealwrightError(
+            f"{table_path(table)} is no readable table of games; run `dvc repro` to make it"
+        ) from error
     if problem is not None:
         raise DealwrightError(problem)
     shown = games.head(limit)
@@ -103,21 +89,11 @@ def transcripts(
             lines = _tell(row)
         except (TypeError, ValueError) as error:
             raise DealwrightError(
-                f"{_path(table)} holds a game that cannot be: {error}; run `dvc repro` again"
+                f"{table_path(table)} holds a game that cannot be: {error}; run `dvc repro` again"
             ) from error
         click.echo("\n".join(lines) + "\n")
     more = "" if len(shown) == len(games) else f"; --limit {len(games)} prints them all"
-    click.echo(f"{len(shown)} of {len(games)} games of {_path(table)}{more}")
-
-
-def _open(table: str) -> "pl.LazyFrame":
-    import polars as pl
-
-    names = _names()
-    if table not in names:
-        there = f"; there are {', '.join(names)}" if names else ""
-        raise DealwrightError(f"there is no table {table!r} in {ROLLOUTS} yet{there}; `dvc repro` makes them")
-    return pl.scan_parquet(_path(table))
+    click.echo(f"{len(shown)} of {len(games)} games of {table_path(table)}{more}")
 
 
 def _in_order(games: "pl.DataFrame") -> "pl.DataFrame":
@@ -136,8 +112,8 @@ def _nothing(games: "pl.LazyFrame", table: str, chosen: Mapping[str, str]) -> st
         known = games.select(column).unique().collect()[column].drop_nulls().sort().to_list()
         if value not in known:
             word = "outcome" if column == "stop" else column
-            return f"{_path(table)} has no {word} {value!r}; it has {', '.join(known) or 'no games'}"
-    return f"no game of {_path(table)} fits all of that; leave a filter out"
+            return f"{table_path(table)} has no {word} {value!r}; it has {', '.join(known) or 'no games'}"
+    return f"no game of {table_path(table)} fits all of that; leave a filter out"
 
 
 def _tell(row: Mapping[str, Any]) -> list[str]:

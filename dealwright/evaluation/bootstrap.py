@@ -28,6 +28,12 @@ class Estimate:
     high: float | None
     games: int
 
+    def said(self, sign: str = "") -> str:
+        """Write it with its interval; the sign `+` shows that of positive numbers too."""
+        if self.low is None or self.high is None:
+            return f"{self.value:{sign}.3f}"
+        return f"{self.value:{sign}.3f} [{self.low:{sign}.3f}, {self.high:{sign}.3f}]"
+
 
 @lru_cache(maxsize=32)
 def resample_counts(products: int, resamples: int, seed: int) -> Floats:

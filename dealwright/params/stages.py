@@ -41,6 +41,7 @@ class Prompts(Group):
     budget_factor: Annotated[float, Field(gt=0, le=1)]
     test: Count
     validation: Count
+    untrained_categories: list[Name]
     buyer: Literal["brief", "full"]
 
 

@@ -7,7 +7,6 @@ the registered model.
 import math
 from dataclasses import dataclass
 
-from dealwright.evaluation.bootstrap import Estimate
 from dealwright.params import Params
 from dealwright.tracking.connection import TrackingError, store
 from dealwright.tracking.contest import Comparison, Contrast, compare_versions
@@ -23,7 +22,6 @@ __all__ = [
     "judge",
     "promote",
     "rollback",
-    "said",
 ]
 
 GATE = "gate"
@@ -90,22 +88,15 @@ def judge(comparison: Comparison, minimum_gain: float) -> tuple[bool, str]:
     if not math.isfinite(comparison.reward.candidate.value):
         return False, f"its reward is {comparison.reward.candidate.value}, which is no number"
     if comparison.champion is None:
-        return True, f"there was no champion; its reward is {said(comparison.reward.candidate)}"
+        return True, f"there was no champion; its reward is {comparison.reward.candidate.said()}"
     gain = comparison.reward.difference
     if gain is None or gain.low is None:
         return False, f"of {comparison.products} products no interval can be made"
-    told = f"gain {said(gain, '+')} over version {comparison.champion}"
+    told = f"gain {gain.said('+')} over version {comparison.champion}"
     problems = [] if gain.low > minimum_gain else [f"{told} is not above {minimum_gain:g} with 95 % confidence"]
     problems += _worse("goes above the budget", comparison.overshoot_rate)
     problems += _worse("states its budget", comparison.leak_rate)
     return (False, "; ".join(problems)) if problems else (True, f"{told}; overshoot and leaks no worse")
-
-
-def said(estimate: Estimate, sign: str = "") -> str:
-    """Write an estimate with its interval."""
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:{sign}.3f}"
-    return f"{estimate.value:{sign}.3f} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"
 
 
 def _worse(words: str, contrast: Contrast) -> list[str]:
