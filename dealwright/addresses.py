@@ -3,17 +3,17 @@
 from urllib.parse import urlsplit
 
 
-def reachable(address: str) -> str:
+def possible(address: str) -> str:
     """Return an address unchanged; raises ValueError for one whose host or port cannot be.
 
     The error does not repeat the address, in which a password may stand.
     """
     try:
         parts = urlsplit(address)
-        possible = bool(parts.hostname) and parts.port != 0  # which is read here, and refused where it is no number
+        has_place = bool(parts.hostname) and parts.port != 0  # which is read here, and refused where it is no number
     except ValueError:
-        possible = False
-    if not possible:
+        has_place = False
+    if not has_place:
         raise ValueError(
             "expected an address such as http://127.0.0.1:8000/v1, got a host or port that cannot be; correct it"
         )

@@ -62,7 +62,7 @@ class _Compared(_Shape):
 
 class _Selection(_Shape):
     selected: Annotated[int, Field(ge=0)]
-    checkpoints: list[_Compared] = []
+    checkpoints: Annotated[list[_Compared], Field(min_length=1)]
 
 
 class _Fitted(_Shape):
@@ -103,7 +103,7 @@ def read_selection(path: str | Path = "reports/selection.json") -> dict[str, Any
     selection: dict[str, Any] = read_json(path)
     found = _held_to(_Selection, selection, path)
     compared = [entry.step for entry in found.checkpoints]
-    if compared and found.selected not in compared:
+    if found.selected not in compared:
         raise not_as_written(path, f"selected to be one of the steps {', '.join(map(str, compared))}", found.selected)
     return selection
 

@@ -54,7 +54,7 @@ def prepare_evaluation(base_folder: Path) -> None:
     """Write what the stage reads: random models, no fitted scripts."""
     for folder in ("data/base", "data/models/warmstart"):
         shutil.copytree(base_folder, folder)
-    write_json("reports/selection.json", {"selected": 0})
+    write_json("reports/selection.json", {"selected": 0, "checkpoints": [{"step": 0}]})
     write_json("reports/scripts.json", {"fitted": {}, "best_script": "linear_ladder"})
 
 

@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from dealwright.addresses import reachable
+from dealwright.addresses import possible
 from dealwright.params.group import Count, Group, Name
 
 EngineName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]*$")]
-Address = Annotated[str, Field(pattern="^https?://"), AfterValidator(reachable)]
+Address = Annotated[str, Field(pattern="^https?://"), AfterValidator(possible)]
 
 
 class Spending(Group):
