@@ -159,7 +159,7 @@ def test_check_names_the_profile_and_what_differs_from_the_committed_parameters(
     run("profile", "smoke")
     lines = run("check").stdout.splitlines()
     assert lines[:2] == ["profile: smoke", "params.yaml differs from the committed one:"]
-    assert "  train.steps: 24 -> 2" in lines
+    assert "  train.steps: 22 -> 2" in lines
     params = project / "params.yaml"
     params.write_text(params.read_text().replace("steps: 2  ", "steps: 3  "))
     assert "profile: smoke, with warmstart.steps: 2 -> 3, train.steps: 2 -> 3" in run("check").stdout
@@ -199,7 +199,7 @@ def test_check_refuses_a_catalogue_that_validate_would_refuse(project: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("  steps: 24 ", "  stepz: 24 ", "train.stepz: Extra inputs are not permitted, got 24"),
+        ("  steps: 22 ", "  stepz: 22 ", "train.stepz: Extra inputs are not permitted, got 22"),
         ("path: data/catalogue ", "path: data/nowhere ", "found nothing at data/nowhere"),
         ("columns: {} ", "columns: {title: name} ", "no column 'name' for title"),
         ("base: data/base ", "base: data/other ", "found no config.json in data/other"),
