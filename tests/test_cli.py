@@ -165,7 +165,7 @@ def test_check_names_the_profile_and_what_differs_from_the_committed_parameters(
     assert "profile: smoke, with warmstart.steps: 2 -> 3, train.steps: 2 -> 3" in run("check").stdout
     looked = json.loads(run("check", "--json").stdout)
     assert looked["profile"] == "smoke"
-    assert {"name": "train.steps", "old": 24, "new": 3} in looked["edits"]
+    assert {"name": "train.steps", "old": 22, "new": 3} in looked["edits"]
 
 
 def test_check_works_without_git(project: Path) -> None:
