@@ -141,25 +141,30 @@ def _point(path: str | Path, header: list[str], row: list[str]) -> tuple[int, di
 
 
 def require_columns(
-    path: str | Path, schema: Mapping[str, Any], nullable: Collection[str] = (), mend: str = _MEND
+    path: str | Path,
+    schema: Mapping[str, Any],
+    nullable: Collection[str] = (),
+    mend: str = _MEND,
+    table: pl.LazyFrame | None = None,
 ) -> None:
     """Raise DealwrightError where a table lacks one of the columns, or a value where all must have one.
 
-    A file that is missing or no Parquet is left to whoever reads it, who says so.
+    `table` is what stands at the path where that is more than one file. A file that is missing or no Parquet is left
+    to whoever reads it, who says so.
     """
-    table = pl.scan_parquet(path)
+    table = pl.scan_parquet(path) if table is None else table
     try:
         found = table.collect_schema()
+        for name, kind in schema.items():
+            if name not in found:
+                raise not_as_written(path, f"the column {name}", ", ".join(found), mend)
+            if not _fits(found[name], kind):
+                raise not_as_written(path, f"{kind} in the column {name}", found[name], mend)
+            # One column at a time, as a table may be larger than memory.
+            if name not in nullable and (empty := table.select(pl.col(name).null_count()).collect().item()):
+                raise not_as_written(path, f"a value in every row of the column {name}", f"{empty} rows without", mend)
     except (OSError, PolarsError):
         return
-    for name, kind in schema.items():
-        if name not in found:
-            raise not_as_written(path, f"the column {name}", ", ".join(found), mend)
-        if not _fits(found[name], kind):
-            raise not_as_written(path, f"{kind} in the column {name}", found[name], mend)
-        # One column at a time, as a table may be larger than memory.
-        if name not in nullable and (empty := table.select(pl.col(name).null_count()).collect().item()):
-            raise not_as_written(path, f"a value in every row of the column {name}", f"{empty} rows without", mend)
 
 
 def _fits(found: pl.DataType, kind: Any) -> bool:

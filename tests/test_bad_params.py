@@ -133,6 +133,34 @@ def test_a_password_in_the_address_of_the_training_s_server_is_refused_and_not_r
 
 
 @pytest.mark.parametrize(
+    "address",
+    [
+        "http://me:secret@h:99999/v1",
+        "me:secret@host/v1",
+        "ftp://me:secret@host/v1",
+        "http://me:secret@/v1",
+        "http://me:secret@[::1/v1",
+        f"http://me:{'secret' * 40}@h:99999/v1",
+        ["http://me:secret@h/v1"],
+        "http://h/v1?key=x",
+        "http://h/v1#x",
+        "http://h\n:1/v1",
+        "http://h /v1",
+        f"http://h/{'x' * 2000}",
+    ],
+)
+@pytest.mark.parametrize("key", ["server", "servr"])
+def test_an_address_that_cannot_be_asked_is_refused_without_its_password(
+    key: str, address: object, project: Path
+) -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    change("train", {**params["train"], key: address, "lora_rank": 8})
+    line = checked()
+    assert f"train.{key}: " in line
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "the file: Input should be a valid dictionary or instance of Params"),

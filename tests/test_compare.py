@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dealwright.cli import main
-from dealwright.files import write_parquet
+from dealwright.files import write_json, write_parquet
 from dealwright.game import Outcome, Product, Scenario, StopReason
 from dealwright.rollout import Episode, episodes_frame
 
@@ -50,7 +50,7 @@ def test_rewards_are_paired_by_product_and_rates_have_exact_intervals() -> None:
     none = "0.00% (0.00% to 84.19%)"
     rates = f"above the budget {none}, rules broken {none}, budget stated {none}"
     assert result.stdout.splitlines() == [
-        "2 games on 2 products, mean rewards with 95 % intervals",
+        "2 games on 2 products are in both (of 2 and 2); mean rewards with 95 % intervals",
         f"  after (trained): 0.625 [0.500, 0.750]; {rates}",
         f"  before (trained): 0.375 [0.250, 0.500]; {rates}",
         "after less before, paired: +0.250 [+0.250, +0.250], p 0.0010",
@@ -87,8 +87,8 @@ def test_what_a_buyer_did_wrong_is_counted_for_each() -> None:
 @pytest.mark.parametrize(
     ("first", "problem"),
     [
-        ((game("a", "x", 50.0), game("b", "y", 50.0)), "expected a table with one buyer"),
-        ((game("a", "x", 50.0), game("a", "x", 60.0)), "expected each game of x once, got one twice"),
+        ((game("a", "x", 50.0), game("b", "y", 50.0)), "expected one buyer in the first table"),
+        ((game("a", "x", 50.0), game("a", "x", 60.0)), "expected each game once in the first table, got one twice"),
         ((game("z", "x", 50.0),), "expected two tables with games on the same scenarios, rounds and seller"),
     ],
 )
@@ -98,6 +98,58 @@ def test_tables_that_cannot_be_paired_are_refused_in_one_line(first: tuple[Episo
     result = run("one", "other")
     assert (result.exit_code, result.stdout) == (1, "")
     assert problem in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("column", "value"), [("seed", 9), ("budget", 70.0), ("list_price", 90.0)])
+def test_scenarios_that_only_share_their_name_are_not_compared(column: str, value: float) -> None:
+    write("one", game("a", "x", 50.0))
+    table = pl.read_parquet("data/rollouts/one/00000.parquet").with_columns(pl.lit(value).alias(column))
+    write_parquet("data/rollouts/other/00000.parquet", table)
+    assert f"expected the same scenarios in both tables, got another {column} in one" in run("one", "other").stderr
+
+
+def test_games_by_other_rules_are_not_compared() -> None:
+    for name, turns in (("one", 6), ("other", 3)):
+        write(name, game("a", "x", 50.0))
+        write_json(f"data/rollouts/{name}/rollout.json", {"game": {"max_turns": turns}})
+    result = run("one", "other")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "expected games by the same rules, got {'max_turns': 6} and {'max_turns': 3}" in result.stderr
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 2.0])
+def test_a_reward_that_cannot_be_is_refused(reward: float) -> None:
+    write("one", game("a", "x", 50.0))
+    table = pl.read_parquet("data/rollouts/one/00000.parquet").with_columns(reward=pl.lit(reward))
+    write_parquet("data/rollouts/other/00000.parquet", table)
+    assert "expected rewards from -1 to 1 in the second table" in run("one", "other").stderr
+
+
+def test_files_of_one_rollout_may_differ_in_columns_that_are_not_counted_and_in_the_width_of_numbers() -> None:
+    write("one", game("a", "x", 50.0), game("b", "x", 60.0))
+    half = episodes_frame([game("a", "y", 60.0)]).with_columns(dollars=pl.lit(0.5), answers=pl.lit(1))
+    write_parquet("data/rollouts/other/00000.parquet", half)
+    write_parquet("data/rollouts/other/00001.parquet", episodes_frame([game("b", "y", 70.0)]))
+    assert json.loads(run("one", "other", "--json").stdout)["difference"]["value"] == 0.25
+    narrow = pl.read_parquet("data/rollouts/one/00000.parquet").with_columns(pl.col("round").cast(pl.Int32))
+    write_parquet("data/rollouts/narrow/00000.parquet", narrow)
+    assert json.loads(run("one", "narrow", "--json").stdout)["difference"]["value"] == 0.0
+
+
+@pytest.mark.parametrize("kept", [0, 8, 2000])
+def test_a_torn_file_among_whole_ones_is_refused_in_one_line(kept: int) -> None:
+    write("one", game("a", "x", 50.0))
+    whole = Path("data/rollouts/one/00000.parquet").read_bytes()
+    Path("data/rollouts/one/00001.parquet").write_bytes(whole[:kept])
+    result = run("one", "one")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "one" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_table_whose_name_reads_as_a_pattern_is_itself_alone() -> None:
+    for name, price in (("a*", 50.0), ("ab", 60.0)):
+        write_parquet(f"data/rollouts/{name}.parquet", episodes_frame([game("a", "x", price)]))
+    assert json.loads(run("a*", "ab", "--json").stdout)["difference"]["value"] == 0.25
 
 
 def test_an_unknown_table_and_an_unknown_category_are_named_beside_those_that_are_there() -> None:

@@ -268,9 +268,11 @@ NO_ADAPTERS = send('{"detail": "Not Found"}', status=404)
         (HTML, "expected {} to unload an adapter, got another answer: <html><h1>Welcome</h1></html> (1 attempts)"),
         (say("Hello"), "expected {} to unload an adapter, got another answer: "),
         (fail(401, "no key"), "{} refused the adapter with status 401: no key; start the server"),
+        (fail(401, "no key for dealwright-nobody"), "{} refused the adapter with status 401: no key for"),
+        (fail(503, "dealwright-nobody?"), "expected {} to unload an adapter, got status 503: dealwright-nobody?"),
         (fail(500), "expected {} to unload an adapter, got status 500: sorry (1 attempts); start the server"),
     ],
-    ids=["no adapters", "HTML", "a completion", "a key is wanted", "a status 500"],
+    ids=["no adapters", "HTML", "a completion", "a key is wanted", "the same by name", "busy by name", "a status 500"],
 )
 def test_a_server_that_takes_no_adapters_is_found_out_before_a_model_is_loaded(reply: Reply, message: str) -> None:
     with FaultyServer(reply) as server:

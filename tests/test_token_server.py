@@ -44,7 +44,7 @@ class Says:
 
 def engine(server: FaultyServer, tokenizer: PreTrainedTokenizerBase, **options: Any) -> TokenEngine:
     there = Server(server.base_url, "the adapter", "look after it", **{"retries": 1, "backoff": 0.01, **options})
-    return TokenEngine(there, "step-1", tokenizer)
+    return TokenEngine(there, "step-1", tokenizer, len(tokenizer))
 
 
 def ids_of(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
@@ -147,6 +147,11 @@ FAULTS: dict[str, tuple[Reply, str, int]] = {
     "no token ids": (Says(7, 0, token_ids=None), "not a completion: choices.0.token_ids Field required", 2),
     "no tokens": (Says(), "not a completion: choices.0.token_ids List should have at least 1 item", 2),
     "no prompt ids": (Says(7, 0, prompt_token_ids=None), "not a completion: choices.0.prompt_token_ids Field req", 2),
+    "no such token": (Says(10**6, 0), "tokens that were not asked for: 2 of them", 1),
+    "a token below zero": (Says(-5, 0), "tokens that were not asked for: 2 of them", 1),
+    "a token too large for a number": (Says(10**30, 0), "tokens that were not asked for: 2 of them", 1),
+    "more than was asked for": (Says(*[7] * 17, finish="length"), "tokens that were not asked for: 17 of them", 1),
+    "an end in the middle": (Says(7, 0, 7, 0), "tokens that were not asked for: 4 of them", 1),
     "no log-probabilities": (Says(7, 0, logprobs=None), "not a completion: choices.0.logprobs Field required", 2),
     "a log-probability that is none": (
         Says(7, logprobs={"token_logprobs": [float("nan")]}),
@@ -196,4 +201,4 @@ def test_one_conversation_without_an_answer_ends_the_run_for_all(tokenizer: PreT
 
 def test_no_conversations_need_no_server(tokenizer: PreTrainedTokenizerBase) -> None:
     there = Server("http://127.0.0.1:9/v1", "the adapter", "look after it")
-    assert TokenEngine(there, "step-1", tokenizer).generate([], SAMPLING) == []
+    assert TokenEngine(there, "step-1", tokenizer, len(tokenizer)).generate([], SAMPLING) == []

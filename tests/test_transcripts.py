@@ -154,4 +154,5 @@ def test_a_table_that_is_none_is_one_line(project: Path) -> None:
 
 def test_before_the_first_run_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run().stderr == "error: there is no table 'evaluation' in data/rollouts yet; `dvc repro` makes them\n"
+    there_is_none = "error: there is no table 'evaluation' in data/rollouts yet"
+    assert run().stderr == f"{there_is_none}; `dvc repro` and `dealwright rollout` make them\n"

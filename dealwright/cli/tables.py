@@ -25,14 +25,21 @@ def complete_table(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def open_table(table: str) -> "pl.LazyFrame":
-    """Return a table without reading it; raises DealwrightError where there is none of that name."""
+    """Return a table without reading it; raises DealwrightError where there is none of that name.
+
+    The files of a rollout need not have the same columns: those of what a server billed are where one was asked.
+    """
     import polars as pl
 
     names = _names()
     if table not in names:
         there = f"; there are {', '.join(names)}" if names else ""
-        raise DealwrightError(f"there is no table {table!r} in {ROLLOUTS} yet{there}; `dvc repro` makes them")
-    return pl.scan_parquet(table_path(table))
+        raise DealwrightError(
+            f"there is no table {table!r} in {ROLLOUTS} yet{there}; `dvc repro` and `dealwright rollout` make them"
+        )
+    folder = ROLLOUTS / table
+    files = sorted(folder.glob("*.parquet")) if folder.is_dir() else [table_path(table)]
+    return pl.scan_parquet(files, glob=False, missing_columns="insert", extra_columns="ignore")
 
 
 def _names() -> list[str]:

@@ -70,7 +70,8 @@ def transcripts(
     if reward is not None:
         fits.append(pl.col("reward").is_between(*reward))
     every = open_table(table)
-    require_columns(table_path(table), {name: SCHEMA[name] for name in _TOLD}, nullable=("price", "reward"))
+    columns = {name: SCHEMA[name] for name in _TOLD}
+    require_columns(table_path(table), columns, nullable=("price", "reward"), table=every)
     try:
         games = _in_order(every.filter(fits).collect())
         problem = _nothing(every, table, chosen) if games.is_empty() else None

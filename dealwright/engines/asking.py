@@ -29,7 +29,11 @@ _WORTH_A_RETRY = {408, 409, 425, 429}  # and every 5xx
 
 
 class ServerError(DealwrightError):
-    """A server that cannot be used, or an address, key or account that it refuses."""
+    """A server that cannot be used, or an address, key or account that it refuses, with the status that it gave."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class FailureError(Exception):
@@ -132,7 +136,8 @@ class Server:
         said = self._clean(error.message.removeprefix(f"Error code: {error.status_code} - "))
         if error.status_code in _HOPELESS or error.code == "insufficient_quota":
             return ServerError(
-                f"{self.base_url} refused {self.wanted} with status {error.status_code}: {said}; {self.mend}"
+                f"{self.base_url} refused {self.wanted} with status {error.status_code}: {said}; {self.mend}",
+                error.status_code,
             )
         again = error.status_code in _WORTH_A_RETRY or error.status_code >= 500
         wait = _seconds(error.response.headers.get("retry-after"))

@@ -47,12 +47,14 @@ class _Answer(BaseModel):
 class TokenEngine:
     """Continues conversations with one model of a vLLM server; the draws of each depend on the seed and its place.
 
-    It samples until the tokenizer's end token, whatever the server takes for one, and from the whole distribution.
+    `vocabulary` is the number of tokens that the model knows. It samples until the tokenizer's end token, whatever the
+    server takes for one, and from the whole distribution.
     Raises ServerError for the first conversation that has no usable answer after its retries.
     """
 
-    def __init__(self, server: Server, model: str, tokenizer: "PreTrainedTokenizerBase") -> None:
+    def __init__(self, server: Server, model: str, tokenizer: "PreTrainedTokenizerBase", vocabulary: int) -> None:
         self.model = model
+        self._vocabulary = vocabulary
         self._server = server
         self._tokenizer = tokenizer
         self._chat = ChatTokens(tokenizer)
@@ -107,9 +109,16 @@ class TokenEngine:
         if len(choice.logprobs.token_logprobs) != len(choice.token_ids):
             numbers = f"{len(choice.logprobs.token_logprobs)} for {len(choice.token_ids)} tokens"
             raise FailureError("log-probabilities are missing", numbers, again=False)
+        if not self._possible(choice.token_ids, sampling.max_tokens):
+            raise FailureError("tokens that were not asked for", f"{len(choice.token_ids)} of them", again=False)
         if choice.finish_reason == "stop" and not self._ended(choice):
             raise FailureError("another end", f"the last token is {choice.token_ids[-1]}", again=False)
         return choice
+
+    def _possible(self, ids: Sequence[int], most: int) -> bool:
+        """Whether the model can have sampled this: so many tokens at most, all known, none after the end token."""
+        known = all(0 <= id < self._vocabulary for id in ids)
+        return known and len(ids) <= most and self._tokenizer.eos_token_id not in ids[:-1]
 
     def _ended(self, choice: _Choice) -> bool:
         return choice.token_ids[-1] == self._tokenizer.eos_token_id

@@ -14,6 +14,7 @@ from dealwright.params.stages import Params
 
 MOST_PROBLEMS = 20  # that one line names
 _SECRET = re.compile("key|secret|password|token$", re.IGNORECASE)
+_LOGIN = re.compile(r"""(?://[^/\s]*|[^/\s'"]+:[^/\s]*)@""")  # in an address, wherever it stands
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
@@ -63,7 +64,8 @@ def parse_params(text: str, where: str) -> Params:
 
 def _shown(value: Any) -> str:
     """Write what came, cut short; a file may refer to the same thing again and again, without end."""
-    text = _SHORT.repr(value)
+    whole = _LOGIN.sub("...@", value) if isinstance(value, str) else value  # before the middle is cut out
+    text = _LOGIN.sub("...@", _SHORT.repr(whole))
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 

@@ -7,7 +7,7 @@ keeps of dialogues, it keeps under that name. The first process hands it over, a
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from torch.nn import Linear
 from dealwright.engines.asking import FailureError, Server, ServerError
 from dealwright.engines.base import Engine
 from dealwright.engines.token_server import TokenEngine
+from dealwright.errors import DealwrightError
 from dealwright.files import replacing_folder, unwritable
 from dealwright.training.games import TrainingError
 from dealwright.training.processes import Processes, whole_model
@@ -30,6 +31,8 @@ WEIGHTS = "adapter_model.safetensors"
 MEND = "start the server of train.server as docs/engines.md says, and run it again"
 TIMEOUT = 300.0  # seconds an answer, its wait for a place on a busy server included
 RETRIES = 3
+TIMEOUT_OF_CHECK = 30.0  # seconds, once: nothing else asks it yet
+NOT_FOUND = 404
 NOBODY = "dealwright-nobody"  # an adapter that no server holds
 
 
@@ -40,7 +43,7 @@ class ServedPolicy:
     """
 
     def __init__(self, address: str, tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
-        self._server = _server(address)
+        self._server = Server(address, "the adapter", MEND, timeout=TIMEOUT, retries=RETRIES)
         self._tokenizer = tokenizer
         self._folder = folder
         self._loaded = ""
@@ -53,7 +56,11 @@ class ServedPolicy:
         try:
             with whole_model(trainer) as model:
                 name = self._hand_over(model, step) if processes.first else ""
-            yield TokenEngine(self._server, processes.agree(name), self._tokenizer)
+                vocabulary = model.get_input_embeddings().num_embeddings
+        except DealwrightError as error:
+            raise TrainingError(f"step {step}: {error}") from error
+        try:
+            yield TokenEngine(self._server, processes.agree(name), self._tokenizer, vocabulary)
         except ServerError as error:
             raise TrainingError(f"step {step}: {error}") from error
 
@@ -71,8 +78,7 @@ class ServedPolicy:
         # In place, as a run that was killed in this step may have left the same adapter there.
         _post(self._server, "load", name, lora_path=str(self._folder.absolute()), load_inplace=True)
         if self._loaded not in ("", name):
-            with suppress(ServerError):  # a server that was started anew never had it
-                _post(self._server, "unload", self._loaded)
+            _forget(self._server, self._loaded)
         self._loaded = name
         return name
 
@@ -90,14 +96,19 @@ def adapted_layers(model: "PreTrainedModel") -> list[str]:
 def check_server(address: str) -> None:
     """Raise TrainingError unless a server takes adapters while it runs: it is asked to forget one it never had."""
     try:
-        _post(_server(address), "unload", NOBODY)
+        _forget(Server(address, "the adapter", MEND, timeout=TIMEOUT_OF_CHECK, retries=0), NOBODY)
     except ServerError as error:
-        if NOBODY not in str(error):  # vLLM names what it looked for in vain; whoever knows no such request does not
-            raise TrainingError(f"train.server: {error}") from error
+        raise TrainingError(f"train.server: {error}") from error
 
 
-def _server(address: str) -> Server:
-    return Server(address, "the adapter", MEND, timeout=TIMEOUT, retries=RETRIES)
+def _forget(server: Server, name: str) -> None:
+    """Have an adapter unloaded, if it is there: a server that was started anew never had it."""
+    try:
+        _post(server, "unload", name)
+    except ServerError as error:
+        # vLLM names what it looked for in vain; whoever knows no such request does not.
+        if error.status != NOT_FOUND or name not in str(error):
+            raise
 
 
 def _post(server: Server, verb: str, name: str, **fields: str | bool) -> None:
