@@ -22,14 +22,16 @@ class Check:
     """What would run: the profile, the sizes that differ from it, all that differs from the committed parameters, and
     what the source of products holds.
 
-    `edits` is None where there is no committed params.yaml to compare with. `rejected` counts the rows set aside by
-    reason; `unused_columns` are those of the source that nothing is read from.
+    `edits` is None where there is no committed params.yaml to compare with. `untrained` counts the products that
+    `prompts.untrained_categories` leaves out, `rejected` the rows set aside by reason; `unused_columns` are those of
+    the source that nothing is read from.
     """
 
     profile: str
     deviations: list[Change]
     edits: list[Change] | None
     splits: dict[str, int]
+    untrained: int
     rejected: dict[str, int]
     unused_columns: list[str]
 
@@ -47,6 +49,8 @@ class Check:
         lines += [
             f"catalogue: {sum(self.splits.values())} products ({splits}), {sum(self.rejected.values())} set aside"
         ]
+        if self.untrained:
+            lines.append(f"  {self.untrained} left out: of prompts.untrained_categories, and not for test")
         lines += [f"  {count} set aside: {reason}" for reason, count in self.rejected.items()]
         if self.unused_columns:
             lines += [f"  not read: {', '.join(self.unused_columns)}; catalogue.columns may name a column of them"]
@@ -64,7 +68,7 @@ def check() -> Check:
     _check_sellers(params)
     _check_engines(params)
     _check_server(params)
-    splits, rejected = _read_catalogue(params)
+    splits, untrained, rejected = _read_catalogue(params)
     base = Path(params.warmstart.base)
     if not (base / "config.json").is_file():
         raise CheckError(
@@ -75,7 +79,7 @@ def check() -> Check:
     profile, deviations = standing_profile(values)
     committed = _committed_params()
     edits = None if committed is None else differences(read_params(committed, "the committed params.yaml"), values)
-    return Check(profile, deviations, edits, splits, rejected, unused_columns(params.catalogue))
+    return Check(profile, deviations, edits, splits, untrained, rejected, unused_columns(params.catalogue))
 
 
 def _check_lock() -> None:
@@ -118,8 +122,8 @@ def _whole(path: Path) -> bool:
     return True
 
 
-def _read_catalogue(params: Params) -> tuple[dict[str, int], dict[str, int]]:
-    """Count the products by split and the rows set aside by reason."""
+def _read_catalogue(params: Params) -> tuple[dict[str, int], int, dict[str, int]]:
+    """Count the products by split, those of untrained categories left out, and the rows set aside by reason."""
     from dealwright.catalogue.scenarios import make_scenarios
     from dealwright.catalogue.split import SPLITS
     from dealwright.catalogue.table import ingest
@@ -134,7 +138,7 @@ def _read_catalogue(params: Params) -> tuple[dict[str, int], dict[str, int]]:
             f"{products}; {report['rejected']} rows are set aside{because}"
         )
     splits = make_scenarios(found.catalogue, params.prompts)["split"].to_list()
-    return {split: splits.count(split) for split in SPLITS}, rejected
+    return {split: splits.count(split) for split in SPLITS}, products - len(splits), rejected
 
 
 def _check_sellers(params: Params) -> None:

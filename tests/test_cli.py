@@ -18,6 +18,7 @@ from dealwright.cli.table import Person, offers_line
 from dealwright.errors import DealwrightError
 from dealwright.game import Negotiation, Product, Role, Scenario, StopReason
 from dealwright.params import load_params
+from dealwright.profiles import set_params
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
@@ -152,6 +153,21 @@ def test_profile_says_what_it_changed(project: Path) -> None:
         result.stdout == "params.yaml now has the profile smoke; 20 sizes changed, as `dealwright check` lists them\n"
     )
     assert run("profile", "smoke").stdout == "params.yaml has the profile smoke already\n"
+
+
+def test_check_says_how_many_products_untrained_categories_leave_out(project: Path) -> None:
+    rows = [
+        {"title": f"Kettle {number}", "list_price": 10, "lowest_price": 5, "category": "Home" if number % 4 else "Tea"}
+        for number in range(20)
+    ]
+    (project / "data/catalogue/things.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    set_params({"prompts.untrained_categories": ["Tea"]}, project / "params.yaml", "the test")
+    result = run("check")
+    assert result.stderr == ""
+    assert result.stdout.splitlines()[-2:] == [
+        "catalogue: 16 products (12 train, 1 validation, 3 test), 0 set aside",
+        "  4 left out: of prompts.untrained_categories, and not for test",
+    ]
 
 
 def test_check_names_the_profile_and_what_differs_from_the_committed_parameters(project: Path) -> None:
