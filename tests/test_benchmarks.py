@@ -11,6 +11,7 @@ import pytest
 from benchmarks import bootstrap, ingest, load, pandas_plan, rollouts, step
 from benchmarks.games import open_hall
 from benchmarks.measure import Comparison, in_turn, machine
+from benchmarks.profile import profile_step
 from benchmarks.step import Work
 from dealwright.catalogue import table
 
@@ -35,6 +36,12 @@ def test_a_benchmark_measures_both_sides_and_makes_a_whole_entry(name: str) -> N
         assert len(entry["ours"]) == len(entry["other"]) == REPEATS
         assert min(entry["ours"] + entry["other"]) > 0
         assert entry["sizes"]["repeats"] == REPEATS
+
+
+def test_a_profile_names_the_operators_of_playing_and_of_learning() -> None:
+    table = profile_step(products=2, group_size=2, operators=1000)
+    assert "aten::_scaled_dot_product_flash_attention_for_cpu " in table
+    assert "aten::_scaled_dot_product_flash_attention_for_cpu_backward " in table
 
 
 def test_the_ratio_is_of_medians_and_reached_from_the_target_on() -> None:
