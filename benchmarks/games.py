@@ -51,6 +51,13 @@ class Hall:
         """Return the seller of training."""
         return make_seller(self.params.train.seller)
 
+    def training(self, steps: int, products: int | None, group_size: int | None) -> Params:
+        """Return the parameters of a training with so many steps and no checkpoint, by default at its own sizes."""
+        own = self.params.train
+        sizes = {"products": products or own.products, "group_size": group_size or own.group_size}
+        train = own.model_copy(update={**sizes, "steps": steps, "checkpoint_steps": 1_000_000})
+        return self.params.model_copy(update={"train": train})
+
     def trainer(self, params: Params, folder: Path) -> "BuyerTrainer":
         """Return a trainer of a copy of the model, with other parameters, that keeps nothing of its games."""
         from dealwright.training.grpo import make_trainer

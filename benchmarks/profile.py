@@ -16,14 +16,11 @@ def profile_step(products: int | None = None, group_size: int | None = None, ope
     The sizes are those of params.yaml where none are given.
     """
     hall = open_hall()
-    default = hall.params.train
-    sizes = {"products": products or default.products, "group_size": group_size or default.group_size}
-    train = default.model_copy(update={**sizes, "steps": 2, "checkpoint_steps": 1_000_000})
     with (
         TemporaryDirectory() as folder,
         profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=0, active=1)) as profiler,
     ):
-        trainer = hall.trainer(hall.params.model_copy(update={"train": train}), Path(folder))
+        trainer = hall.trainer(hall.training(2, products, group_size), Path(folder))
         trainer.add_callback(_Steps(profiler))
         trainer.train()
     return str(

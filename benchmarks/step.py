@@ -86,19 +86,14 @@ def grpo_step(products: int | None = None, group_size: int | None = None, repeat
     The sizes are those of params.yaml where none are given. The first step warms up and does not count.
     """
     hall = open_hall()
-    default = hall.params.train
-    products, group_size = products or default.products, group_size or default.group_size
-    train = default.model_copy(
-        update={"steps": repeats + 1, "products": products, "group_size": group_size, "checkpoint_steps": 1_000_000}
-    )
-    params = hall.params.model_copy(update={"train": train})
+    params = hall.training(repeats + 1, products, group_size)
     with TemporaryDirectory() as folder:
         trainer = hall.trainer(params, Path(folder))
         clock = Clock(trainer)
         trainer.add_callback(clock)
         trainer.train()
     parts, limits = clock.parts[1:], clock.limits[1:]
-    sizes = train.model_dump(include={"products", "group_size", "update_share", "micro_batch"})
+    sizes = params.train.model_dump(include={"products", "group_size", "update_share", "micro_batch"})
     return Comparison(
         what="one GRPO step: rollout and update",
         other="its operations as bare float32 matrix products of the model's shapes",

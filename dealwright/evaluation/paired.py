@@ -65,11 +65,9 @@ def pair(first: pl.DataFrame, second: pl.DataFrame, resamples: int, seed: int) -
     if compared is None:
         raise DealwrightError("expected games whose seller answered both buyers, got none; see the seller's server")
     difference, p_value = compared
-    first_side, second_side = (
-        _side(buyers[side], len(tables[side]), sides[side], resamples, seed) for side in ("first", "second")
-    )
     products = sides["first"]["product_id"].n_unique()
-    return Paired(difference.games, products, first_side, second_side, difference, p_value)
+    told = {side: _side(buyers[side], len(table), sides[side], resamples, seed) for side, table in tables.items()}
+    return Paired(difference.games, products, told["first"], told["second"], difference, p_value)
 
 
 def _buyer(side: str, table: pl.DataFrame) -> str:
