@@ -141,6 +141,7 @@ def test_a_password_in_the_address_of_the_training_s_server_is_refused_and_not_r
         "http://me:secret@/v1",
         "http://me:secret@[::1/v1",
         f"http://me:{'secret' * 40}@h:99999/v1",
+        f"http://me:{'secret' * 10}@h:99999/{'x' * 200}",
         ["http://me:secret@h/v1"],
         "http://h/v1?key=x",
         "http://h/v1#x",

@@ -62,6 +62,7 @@ def test_only_games_that_are_in_both_tables_count() -> None:
     write("other", game("b", "y", 60.0), game("a", "y", 50.0), game("c", "y", 40.0))
     found = json.loads(run("one", "other", "--json").stdout)
     assert (found["games"], found["products"]) == (2, 2)
+    assert (found["first"]["reward"]["value"], found["second"]["reward"]["value"]) == (0.875, 0.625)
     assert found["difference"]["value"] == 0.25
     assert (found["first"]["buyer"], found["second"]["buyer"]) == ("x", "y")
 
@@ -131,6 +132,9 @@ def test_files_of_one_rollout_may_differ_in_columns_that_are_not_counted_and_in_
     write_parquet("data/rollouts/other/00000.parquet", half)
     write_parquet("data/rollouts/other/00001.parquet", episodes_frame([game("b", "y", 70.0)]))
     assert json.loads(run("one", "other", "--json").stdout)["difference"]["value"] == 0.25
+    write_parquet("data/rollouts/turned/00000.parquet", episodes_frame([game("b", "y", 70.0)]))
+    write_parquet("data/rollouts/turned/00001.parquet", half)
+    assert json.loads(run("one", "turned", "--json").stdout)["difference"]["value"] == 0.25
     narrow = pl.read_parquet("data/rollouts/one/00000.parquet").with_columns(pl.col("round").cast(pl.Int32))
     write_parquet("data/rollouts/narrow/00000.parquet", narrow)
     assert json.loads(run("one", "narrow", "--json").stdout)["difference"]["value"] == 0.0
