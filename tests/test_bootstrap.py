@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -60,7 +62,7 @@ def test_exact_intervals_match_the_published_ones(events: int, games: int, low: 
 def test_a_paired_difference_cancels_what_the_products_share() -> None:
     second = np.linspace(-1, 1, 40)
     first = second + np.where(np.arange(40) % 2, 0.11, 0.09)
-    difference, p_value = paired_difference(first, second, np.ones(40), resample_counts(40, 1000, 0))
+    difference, p_value = paired_difference(first[:, None], second, np.ones(40), resample_counts(40, 1000, 0), 0)
     assert difference.value == pytest.approx(0.1)
     assert difference.low is not None and difference.high is not None
     assert 0.09 < difference.low < 0.1 < difference.high < 0.11
@@ -69,13 +71,13 @@ def test_a_paired_difference_cancels_what_the_products_share() -> None:
 
 def test_buyers_that_are_equal_do_not_differ() -> None:
     rewards = np.linspace(-1, 1, 40)
-    difference, p_value = paired_difference(rewards, rewards, np.ones(40), resample_counts(40, 1000, 0))
+    difference, p_value = paired_difference(rewards[:, None], rewards, np.ones(40), resample_counts(40, 1000, 0), 0)
     assert (difference.value, difference.low, difference.high, p_value) == (0.0, 0.0, 0.0, 1.0)
 
 
 def test_one_product_has_no_interval() -> None:
     difference, p_value = paired_difference(
-        np.array([2.0]), np.array([1.0]), np.array([4.0]), resample_counts(1, 10, 0)
+        np.array([[2.0]]), np.array([1.0]), np.array([4.0]), resample_counts(1, 10, 0), 0
     )
     assert (difference.value, difference.low, difference.high, p_value) == (0.25, None, None, 1.0)
 
@@ -96,9 +98,35 @@ def test_p_values_of_equal_buyers_are_small_about_as_often_as_they_say() -> None
     rng = np.random.default_rng(0)
     counts = resample_counts(60, 1000, 0)
     p_values = [
-        paired_difference(rng.normal(0, 1, 60), rng.normal(0, 1, 60), np.ones(60), counts)[1] for _ in range(300)
+        paired_difference(rng.normal(0, 1, (60, 1)), rng.normal(0, 1, 60), np.ones(60), counts, 0)[1]
+        for _ in range(300)
     ]
     assert 0.02 <= np.mean(np.array(p_values) < 0.05) <= 0.09
+
+
+def test_trainings_that_differ_widen_the_interval_of_their_mean_by_their_own_spread() -> None:
+    # Every product says the same of a training, so all that is uncertain is which trainings were drawn: three of them
+    # at 0.1, 0.2 and 0.3. More than a fortieth of the resamples draw the lowest of them three times.
+    second = np.linspace(-1, 1, 40)
+    first = second[:, None] + np.array([0.1, 0.2, 0.3])
+    difference, _ = paired_difference(first, second, np.ones(40), resample_counts(40, 1000, 0), 0)
+    assert difference.value == pytest.approx(0.2)
+    widest = 0.1 * math.sqrt(3 / 2)
+    assert (difference.low, difference.high) == pytest.approx((0.2 - widest, 0.2 + widest))
+    alike, _ = paired_difference(first[:, [1, 1, 1]], second, np.ones(40), resample_counts(40, 1000, 0), 0)
+    assert (alike.low, alike.high) == pytest.approx((0.2, 0.2))
+
+
+def test_the_mean_of_trainings_covers_the_truth_about_as_often_as_five_of_them_allow() -> None:
+    rng = np.random.default_rng(0)
+    counts = resample_counts(60, 1000, 0)
+    covered = 0
+    for seed in range(500):
+        trainings = 0.1 + rng.normal(0, 0.05, 5) + rng.normal(0, 0.1, (60, 1)) + rng.normal(0, 0.1, (60, 5))
+        found, _ = paired_difference(trainings, np.zeros(60), np.ones(60), counts, seed)
+        assert found.low is not None and found.high is not None
+        covered += found.low < 0.1 < found.high
+    assert 0.85 <= covered / 500 <= 0.97
 
 
 def test_holm_multiplies_by_the_number_still_to_be_judged_and_never_falls() -> None:

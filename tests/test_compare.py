@@ -50,7 +50,7 @@ def test_rewards_are_paired_by_product_and_rates_have_exact_intervals() -> None:
     none = "0.00% (0.00% to 84.19%)"
     rates = f"above the budget {none}, rules broken {none}, budget stated {none}"
     assert result.stdout.splitlines() == [
-        "2 games on 2 products are in both (of 2 and 2); mean rewards with 95 % intervals",
+        "2 games on 2 products are in both (of 2, 2); mean rewards with 95 % intervals",
         f"  after (trained): 0.625 [0.500, 0.750]; {rates}",
         f"  before (trained): 0.375 [0.250, 0.500]; {rates}",
         "after less before, paired: +0.250 [+0.250, +0.250], p 0.0010",
@@ -62,9 +62,57 @@ def test_only_games_that_are_in_both_tables_count() -> None:
     write("other", game("b", "y", 60.0), game("a", "y", 50.0), game("c", "y", 40.0))
     found = json.loads(run("one", "other", "--json").stdout)
     assert (found["games"], found["products"]) == (2, 2)
-    assert (found["first"]["reward"]["value"], found["second"]["reward"]["value"]) == (0.875, 0.625)
+    assert (found["firsts"][0]["reward"]["value"], found["second"]["reward"]["value"]) == (0.875, 0.625)
     assert found["difference"]["value"] == 0.25
-    assert (found["first"]["buyer"], found["second"]["buyer"]) == ("x", "y")
+    assert (found["firsts"][0]["buyer"], found["second"]["buyer"]) == ("x", "y")
+
+
+def test_several_trainings_are_compared_by_their_mean_over_the_games_that_all_of_them_played() -> None:
+    # Rewards of 0.75 and 0.25 over product a, 0.5 and 0.5 over b: 0.5 on either, a quarter above the script.
+    write("seed0", game("a", "trained", 50.0), game("b", "trained", 60.0), game("c", "trained", 40.0))
+    write("seed1", game("a", "trained", 70.0), game("b", "trained", 60.0))
+    write("script", *(game(product, "cue_ladder", 70.0) for product in "abc"))
+    result = run("seed0", "seed1", "script")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == "2 games on 2 products are in all (of 3, 2, 3); mean rewards with 95 % intervals"
+    assert [line.split(":")[0] for line in lines[1:4]] == [
+        "  seed0 (trained)",
+        "  seed1 (trained)",
+        "  script (cue_ladder)",
+    ]
+    assert lines[4].startswith("the mean of 2 less script, paired: +0.250 [")
+    found = json.loads(run("seed0", "seed1", "script", "--json").stdout)
+    assert [side["reward"]["value"] for side in found["firsts"]] == [0.625, 0.375]
+    # Of each training alone the products say 0.375 and 0.125.
+    assert found["difference"]["low"] < 0.125 and found["difference"]["high"] > 0.375
+
+
+def test_of_a_table_with_several_buyers_and_sellers_those_that_are_named_are_compared() -> None:
+    write("all", game("a", "trained", 50.0), game("b", "trained", 60.0), game("a", "cue_ladder", 60.0))
+    stronger = episodes_frame([game("a", "trained", 70.0), game("a", "cue_ladder", 80.0)])
+    other = stronger.with_columns(seller=pl.lit("stronger"))
+    write_parquet("data/rollouts/all/00001.parquet", other)
+    found = json.loads(run("all:trained", "all:cue_ladder", "--seller", "training", "--json").stdout)
+    assert (found["games"], found["difference"]["value"]) == (1, 0.25)
+    lines = run("all:trained", "all:cue_ladder", "--seller", "stronger").stdout.splitlines()
+    assert lines[1].startswith("  all:trained (trained): 0.250;")
+    refused = run("all", "all:cue_ladder")
+    assert refused.exit_code == 1
+    assert (
+        "expected one buyer in table 1, got cue_ladder, trained; name one of several behind"
+        in refused.stderr
+    )
+    assert "has no buyer 'staller'; it has cue_ladder, trained" in run("all:staller", "all:trained").stderr
+    assert (
+        "has no seller 'begging'; it has stronger, training" in run("all:trained", "all", "--seller", "begging").stderr
+    )
+
+
+def test_one_table_alone_is_refused() -> None:
+    write("one", game("a", "x", 50.0))
+    result = run("one")
+    assert result.exit_code == 2 and "Missing argument" in result.stderr
 
 
 def test_a_category_alone_is_compared() -> None:
@@ -79,8 +127,8 @@ def test_what_a_buyer_did_wrong_is_counted_for_each() -> None:
     write("one", game("a", "x", 90.0), game("b", "x", None), game("c", "x", 50.0), game("d", "x", 50.0))
     write("other", *(game(product, "y", 50.0) for product in "abcd"))
     found = json.loads(run("one", "other", "--json").stdout)
-    assert found["first"]["safety"]["overshoot_rate"]["value"] == 0.25
-    assert found["first"]["safety"]["invalid_rate"]["value"] == 0.25
+    assert found["firsts"][0]["safety"]["overshoot_rate"]["value"] == 0.25
+    assert found["firsts"][0]["safety"]["invalid_rate"]["value"] == 0.25
     clean = {"value": 0.0, "low": 0.0, "high": pytest.approx(0.602, abs=0.001), "games": 4}
     assert found["second"]["safety"]["invalid_rate"] == clean
 
@@ -88,9 +136,9 @@ def test_what_a_buyer_did_wrong_is_counted_for_each() -> None:
 @pytest.mark.parametrize(
     ("first", "problem"),
     [
-        ((game("a", "x", 50.0), game("b", "y", 50.0)), "expected one buyer in the first table"),
-        ((game("a", "x", 50.0), game("a", "x", 60.0)), "expected each game once in the first table, got one twice"),
-        ((game("z", "x", 50.0),), "expected two tables with games on the same scenarios, rounds and seller"),
+        ((game("a", "x", 50.0), game("b", "y", 50.0)), "expected one buyer in table 1"),
+        ((game("a", "x", 50.0), game("a", "x", 60.0)), "expected each game once in table 1, got one twice"),
+        ((game("z", "x", 50.0),), "expected tables with games on the same scenarios, rounds and seller"),
     ],
 )
 def test_tables_that_cannot_be_paired_are_refused_in_one_line(first: tuple[Episode, ...], problem: str) -> None:
@@ -106,7 +154,7 @@ def test_scenarios_that_only_share_their_name_are_not_compared(column: str, valu
     write("one", game("a", "x", 50.0))
     table = pl.read_parquet("data/rollouts/one/00000.parquet").with_columns(pl.lit(value).alias(column))
     write_parquet("data/rollouts/other/00000.parquet", table)
-    assert f"expected the same scenarios in both tables, got another {column} in one" in run("one", "other").stderr
+    assert f"expected the same scenarios in all tables, got another {column} in one" in run("one", "other").stderr
 
 
 def test_games_by_other_rules_are_not_compared() -> None:
@@ -123,7 +171,7 @@ def test_a_reward_that_cannot_be_is_refused(reward: float) -> None:
     write("one", game("a", "x", 50.0))
     table = pl.read_parquet("data/rollouts/one/00000.parquet").with_columns(reward=pl.lit(reward))
     write_parquet("data/rollouts/other/00000.parquet", table)
-    assert "expected rewards from -1 to 1 in the second table" in run("one", "other").stderr
+    assert "expected rewards from -1 to 1 in table 2" in run("one", "other").stderr
 
 
 def test_files_of_one_rollout_may_differ_in_columns_that_are_not_counted_and_in_the_width_of_numbers() -> None:

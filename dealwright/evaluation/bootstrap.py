@@ -4,6 +4,7 @@ The games of one product share its prices, so they are no independent evidence; 
 A resample is a row of multinomial counts, so all resamples of all metrics are one matrix product.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -86,18 +87,30 @@ def exact_interval(events: int, games: int) -> tuple[float, float]:
     return low, high
 
 
-def paired_difference(first: Floats, second: Floats, games: Floats, counts: Floats) -> tuple[Estimate, float]:
+def paired_difference(
+    first: Floats, second: Floats, games: Floats, counts: Floats, seed: int
+) -> tuple[Estimate, float]:
     """Compare two buyers' mean rewards on the same games: sums by product, and the number of games behind both.
 
+    `first` has a column for each training of its buyer, shape (products, trainings); where there are several, their
+    mean is compared, and a resample draws trainings as well as products. A bootstrap over k of them leaves (k - 1) / k
+    of the variance of their mean, so the spread between trainings is widened by the root of the inverse.
     Returns the difference first - second with its interval, and the two-sided p-value that it is 0: twice the smaller
     share of resamples on either side of 0, counting the sample itself as one of them so that it is never 0.
     """
-    difference = (first - second)[:, None]
-    value = float(difference.sum() / games.sum())
+    differences = first - second[:, None]
+    trainings = differences.shape[1]
     played = int(games.sum())
+    value = float(differences.mean(axis=1).sum() / played)
     if len(games) < 2:
         return Estimate(value, None, None, played), 1.0
-    resampled = ratio_resamples(difference, games[:, None], counts)
+    by_training = ratio_resamples(differences, np.tile(games[:, None], trainings), counts)
+    resampled = by_training.mean(axis=1, keepdims=True)
+    if trainings > 1:
+        # Another seed than the products', or as many trainings would be drawn together with them.
+        drawn = resample_counts(trainings, len(counts), seed + 1) / trainings
+        spread = ((by_training - resampled) * drawn).sum(axis=1, keepdims=True)
+        resampled += math.sqrt(trainings / (trainings - 1)) * spread
     (low,), (high,) = percentile_intervals(resampled)
     below, above = int((resampled <= 0).sum()), int((resampled >= 0).sum())
     p_value = min(1.0, 2 * (min(below, above) + 1) / (len(resampled) + 1))

@@ -64,13 +64,40 @@ def compare(first: pl.DataFrame, second: pl.DataFrame, resamples: int, seed: int
     Returns the difference first - second with its interval and the two-sided p-value that it is 0; None where they
     share no game.
     """
-    both = _rewards(first).join(_rewards(second).drop("product_id"), on=GAME, suffix="_other")
-    if both.is_empty():
+    return compare_trainings([first], second, resamples, seed)
+
+
+def compare_trainings(
+    firsts: Sequence[pl.DataFrame], second: pl.DataFrame, resamples: int, seed: int
+) -> tuple[Estimate, float] | None:
+    """Compare a buyer that was trained several times, a table of prepared games each, with another one.
+
+    As `compare` does, on the games that all of them met; the interval is over products and trainings.
+    """
+    names = [f"reward_{number}" for number in range(len(firsts))]
+    shared = _rewards(second)
+    for name, first in zip(names, firsts, strict=True):
+        shared = shared.join(_rewards(first).select(*GAME, pl.col("reward").alias(name)), on=GAME)
+    if shared.is_empty():
         return None
-    sums = both.group_by("product_id").agg(pl.col("reward", "reward_other").sum(), games=pl.len().cast(pl.Float64))
-    columns = sums.sort("product_id").select("reward", "reward_other", "games").to_numpy()
+    sums = shared.group_by("product_id").agg(pl.col("reward", *names).sum(), games=pl.len().cast(pl.Float64))
+    columns = sums.sort("product_id")
     counts = resample_counts(len(columns), resamples, seed)
-    return paired_difference(columns[:, 0], columns[:, 1], columns[:, 2], counts)
+    other, games = (columns[name].to_numpy() for name in ("reward", "games"))
+    return paired_difference(columns.select(names).to_numpy(), other, games, counts, seed)
+
+
+def safety_rates(games: pl.DataFrame) -> dict[str, Estimate]:
+    """Return each rate of what a buyer must hardly ever do in prepared games, with its exact interval.
+
+    Nothing where no game has a reward.
+    """
+    played = games.select(VALUES["reward"].count()).item()
+    if not played:
+        return {}
+    events = games.select(VALUES[name].sum().alias(name) for name in SAFETY).row(0, named=True)
+    counts = {name: round(many) for name, many in events.items()}
+    return {name: Estimate(many / played, *exact_interval(many, played), played) for name, many in counts.items()}
 
 
 def evaluate_games(
@@ -196,18 +223,9 @@ def _bound(games: pl.DataFrame, column: str, params: Evaluate) -> dict[str, Any]
 
 def _safety(games: pl.DataFrame) -> dict[str, dict[str, Any]]:
     """Return the exact interval of each safety rate against each seller and against all of them together."""
-    counts = [VALUES[name].sum().alias(name) for name in SAFETY] + [VALUES["reward"].count().alias("games")]
-    rows = games.group_by("seller").agg(counts).sort("seller").to_dicts()
-    pooled = {POOLED: games.select(counts).row(0, named=True)}
-    return {
-        seller: {name: _exact(round(row[name]), row["games"]) for name in SAFETY}
-        for seller, row in ({row["seller"]: row for row in rows} | pooled).items()
-        if row["games"]
-    }
-
-
-def _exact(events: int, games: int) -> dict[str, Any]:
-    return asdict(Estimate(events / games, *exact_interval(events, games), games))
+    tables = {str(seller): table for (seller,), table in games.partition_by("seller", as_dict=True).items()}
+    rates = {seller: safety_rates(table) for seller, table in [*sorted(tables.items()), (POOLED, games)]}
+    return {seller: {name: asdict(rate) for name, rate in found.items()} for seller, found in rates.items() if found}
 
 
 def _dropped(games: pl.DataFrame) -> dict[str, int]:
