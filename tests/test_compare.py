@@ -99,10 +99,7 @@ def test_of_a_table_with_several_buyers_and_sellers_those_that_are_named_are_com
     assert lines[1].startswith("  all:trained (trained): 0.250;")
     refused = run("all", "all:cue_ladder")
     assert refused.exit_code == 1
-    assert (
-        "expected one buyer in table 1, got cue_ladder, trained; name one of several behind"
-        in refused.stderr
-    )
+    assert "expected one buyer in table 1, got cue_ladder, trained; name one of several behind" in refused.stderr
     assert "has no buyer 'staller'; it has cue_ladder, trained" in run("all:staller", "all:trained").stderr
     assert (
         "has no seller 'begging'; it has stronger, training" in run("all:trained", "all", "--seller", "begging").stderr
