@@ -7,6 +7,9 @@ grammar is our own; the names and signs of currencies come from Babel.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+from unicodedata import normalize
 
 import polars as pl
 from babel import Locale, UnknownLocaleError
@@ -21,6 +24,7 @@ _DECIMALS = f"(?:{_D}{{1,2}}|{_D}{{2}}0{{2,}})"  # 19.9 and 19.9900, but not 19.
 _FEW = f"[1-9]{_D}{{0,2}}"
 _SPACED = f"{_FEW}(?:(?: {_D}{{3}})+|(?:'{_D}{{3}})+)"
 _SIGNS_IN_LETTERS = ("kr", "zł", "Kč", "Ft", "Rs", "Fr", "lei")
+Text = TypeVar("Text", pl.Series, pl.Expr)
 _CEILING = 1e12  # beyond it a float no longer holds every cent with room to spare
 
 
@@ -67,40 +71,57 @@ def with_prices(plan: pl.LazyFrame, fields: Sequence[str], currency: Currency) -
     Read are `1234.56`, `1,234.56`, `1.234,56`, `1 234,56`, `1'234.56` and `12,5`, with the currency's own marks before
     or behind them. Amount and problem are both null where there is no price ("", "N/A").
     """
-    # Step by step, because polars repeats the work of an expression that is used twice.
-    names = {field: tuple(f"{field}_{part}" for part in ("shown", "amount", "number", "problem")) for field in fields}
-    pointed, commaed = _grammars(currency.thousands)
-    own = currency.own
+    read = partial(_read, currency=currency)
+    struct = pl.Struct({"amount": pl.Float64, "problem": pl.String})
     return (
-        plan.with_columns(_plain(pl.col(field)).alias(shown) for field, (shown, *_) in names.items())
+        plan.with_columns(pl.col(fields).map_batches(read, return_dtype=struct, is_elementwise=True))
+        .with_columns(pl.col(field).struct.field("problem").alias(f"{field}_problem") for field in fields)
+        .with_columns(pl.col(field).struct.field("amount").alias(field) for field in fields)
+    )
+
+
+def _read(texts: pl.Series, currency: Currency) -> pl.Series:
+    # Most prices are a few digits, maybe with a mark: only the others pay for all that a price can be.
+    simple = texts.str.contains(_simple(currency))
+    read = _read_any(texts.filter(~simple), currency)
+    places, others = simple.arg_true(), (~simple).arg_true()
+    amounts = pl.repeat(None, len(texts), dtype=pl.Float64, eager=True)
+    amounts = amounts.scatter(places, _bare(texts.filter(simple), currency).cast(pl.Float64))
+    problems = pl.repeat(None, len(texts), dtype=pl.String, eager=True).scatter(others, read["problem"])
+    return pl.DataFrame({"amount": amounts.scatter(others, read["amount"]), "problem": problems}).to_struct(texts.name)
+
+
+def _simple(currency: Currency) -> str:
+    # A mark that is not in its plain form is never met in plain text.
+    own = currency.own if normalize("NFKC", currency.own) == currency.own else currency.code
+    return rf"(?i)^(?:{own} ?)?[1-9]{_D}{{0,8}}(?:\.{_D}{{1,2}})?(?: ?{own})?$"
+
+
+def _bare(text: Text, currency: Currency) -> Text:
+    return text.str.replace(f"(?i)^{currency.own} ?", "").str.replace(f"(?i) ?{currency.own}$", "")
+
+
+def _read_any(texts: pl.Series, currency: Currency) -> pl.DataFrame:
+    # Step by step, because polars repeats the work of an expression that is used twice.
+    pointed, commaed = _grammars(currency.thousands)
+    shown, amount, number, problem = map(pl.col, ("shown", "amount", "number", "problem"))
+    return (
+        pl.LazyFrame({"shown": texts})
+        .with_columns(_plain(shown))
+        .with_columns(_bare(shown, currency).alias("amount"))
         .with_columns(
-            pl.col(shown).str.replace(f"(?i)^{own} ?", "").str.replace(f"(?i) ?{own}$", "").alias(amount)
-            for shown, amount, *_ in names.values()
-        )
-        .with_columns(
-            pl.when(pl.col(amount).str.contains(pointed))
-            .then(pl.col(amount).str.replace_all("[, ']", ""))
-            .when(pl.col(amount).str.contains(commaed))
-            .then(pl.col(amount).str.replace_all("[. ']", "").str.replace(",", ".", literal=True))
+            pl.when(amount.str.contains(pointed))
+            .then(amount.str.replace_all("[, ']", ""))
+            .when(amount.str.contains(commaed))
+            .then(amount.str.replace_all("[. ']", "").str.replace(",", ".", literal=True))
             .cast(pl.Float64)
-            .alias(number)
-            for _, amount, number, _ in names.values()
+            .alias("number")
         )
         # Null is passed over, so that only what is no number pays for the search for its problem.
-        .with_columns(
-            pl.when(pl.col(number).is_null()).then(pl.col(column)).alias(column)
-            for shown, amount, number, _ in names.values()
-            for column in (shown, amount)
-        )
-        .with_columns(
-            _problem(pl.col(shown), pl.col(amount), pl.col(number), currency).alias(problem)
-            for shown, amount, number, problem in names.values()
-        )
-        .with_columns(
-            pl.when(pl.col(problem).is_null()).then(pl.col(number)).alias(field)
-            for field, (_, _, number, problem) in names.items()
-        )
-        .drop(column for *columns, _ in names.values() for column in columns)
+        .with_columns(pl.when(number.is_null()).then(column).name.keep() for column in (shown, amount))
+        .with_columns(_problem(shown, amount, number, currency).alias("problem"))
+        .select(pl.when(problem.is_null()).then(number).alias("amount"), problem)
+        .collect()
     )
 
 
