@@ -66,6 +66,8 @@ def compatible(text: pl.Expr) -> pl.Expr:
 def _clean(texts: pl.Series) -> pl.Series:
     # Most text is clean as it is, and told so by one search that costs as much as one of the replacements.
     unclean = texts.str.contains(_UNCLEAN)
+    if not unclean.any():
+        return texts
     cleaned = (
         _decode_entities(
             texts.filter(unclean)
