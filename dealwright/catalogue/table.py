@@ -1,7 +1,8 @@
 """From a source to the one canonical table of products, the rows set aside with their reasons, and a count of both."""
 
 from dataclasses import dataclass
-from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -9,10 +10,13 @@ from polars.exceptions import PolarsError
 
 from dealwright.catalogue.fields import PRICES, SourceError
 from dealwright.catalogue.prices import find_currency, with_prices
+from dealwright.catalogue.repeats import settled, with_ids
 from dealwright.catalogue.sources import open_source, unreadable
-from dealwright.catalogue.text import capped, clean, normalised, one_line
+from dealwright.catalogue.text import capped, clean, one_line
+from dealwright.files import read_table, replacing, unwritable
 from dealwright.params import Catalogue
 
+CATALOGUE, REJECTED = "catalogue.parquet", "rejected.parquet"
 SCHEMA = pl.Schema(
     {
         **dict.fromkeys(("id", "title", "category", "description"), pl.String),
@@ -20,6 +24,7 @@ SCHEMA = pl.Schema(
     }
 )
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+_ROW_GROUP = 20_000  # rows; what writer and reader hold at a time
 _SHOWN = 80  # characters of a refused value in its reason
 
 
@@ -33,29 +38,57 @@ class Ingested:
 
 
 def ingest(params: Catalogue) -> Ingested:
-    """Read a source into the canonical table, in the order of its files and rows.
+    """Read a source into tables in memory; what is done with its rows is told at `ingest_into`."""
+    with TemporaryDirectory() as folder:
+        report = ingest_into(params, Path(folder))
+        return Ingested(read_table(Path(folder, CATALOGUE)), read_table(Path(folder, REJECTED)), report)
+
+
+def ingest_into(params: Catalogue, folder: Path) -> dict[str, Any]:
+    """Read a source into two files of a folder, in the order of its files and rows, and return the figures of both.
 
     Every usable row is kept. A row is set aside when its title is missing, too short or too long, when a price is
     missing or cannot be read, when the lowest price is above list and highest price, or when it repeats an earlier
-    row. Raises SourceError when no row is left.
+    row. Raises SourceError when no row is left; then, as where the disk is full, what was there is kept.
     """
+    plan = with_ids(_canonical(open_source(params), params))
+    with replacing(folder / REJECTED) as refused, replacing(folder / CATALOGUE) as kept:
+        # All rows with their text are on the disk, under a name that is cleared away after a killed process too.
+        read = kept.with_name(f"{kept.name}-read")
+        try:
+            _read(plan, read, folder / CATALOGUE, params)
+            rows = settled(pl.scan_parquet(read, glob=False, row_index_name="index"))
+            is_usable = pl.col("reason").is_null()
+            _write(rows.filter(is_usable).select(*SCHEMA), kept, folder / CATALOGUE)
+            _write(rows.filter(~is_usable).select("source", "row", "title", "reason"), refused, folder / REJECTED)
+        finally:
+            read.unlink(missing_ok=True)
+        return _report(pl.scan_parquet(kept, glob=False), pl.scan_parquet(refused, glob=False), params)
+
+
+def _read(plan: pl.LazyFrame, beside: Path, target: Path, params: Catalogue) -> None:
+    """Write all that is read beside the file that it is to become; a source that cannot be read is a SourceError."""
     try:
-        rows = _canonical(open_source(params), params).collect(engine="streaming").with_row_index("index")
+        plan.sink_parquet(beside, row_group_size=_ROW_GROUP, engine="streaming")
     except PolarsError as error:
-        raise unreadable(params, error) from error
-    usable = _with_ids(_without_duplicates(rows.filter(pl.col("reason").is_null())))
-    refused = pl.concat([frame.select("index", "source", "row", "title", "reason") for frame in (rows, usable)])
-    rejected = refused.filter(pl.col("reason").is_not_null()).sort("index").drop("index")
-    catalogue = usable.filter(pl.col("reason").is_null()).select(*SCHEMA)
-    if catalogue.is_empty():
-        first = f"; the first of {len(rows)} rows: {rejected['reason'][0]}" if len(rows) else ", nor any row at all"
-        raise SourceError(f"{params.path} has no usable row{first}")
-    return Ingested(catalogue, rejected, _report(rows, catalogue, rejected))
+        # Polars' error is the same for a broken source and a full disk; reading alone tells which it is.
+        try:
+            plan.select(pl.all().count()).collect(engine="streaming")
+        except PolarsError as unread:
+            raise unreadable(params, unread) from unread
+        raise unwritable(target, error) from error
+
+
+def _write(plan: pl.LazyFrame, beside: Path, target: Path) -> None:
+    try:
+        plan.sink_parquet(beside, row_group_size=_ROW_GROUP, engine="streaming")
+    except PolarsError as error:
+        raise unwritable(target, error) from error
 
 
 def _canonical(plan: pl.LazyFrame, params: Catalogue) -> pl.LazyFrame:
-    """Plan the canonical columns, the reason against each row, and the keys that duplicates are found by."""
-    raw = [pl.col(field).str.slice(0, _SHOWN).str.replace_all(r"\s+", " ").alias(f"{field}_raw") for field in PRICES]
+    """Plan the canonical columns and the reason against each row."""
+    raw = [pl.col(field).alias(f"{field}_raw") for field in PRICES]
     plan = with_prices(plan.with_columns(raw), PRICES, find_currency(params.currency))
     share = (pl.lit(params.cost_ratio, dtype=pl.Float64) * pl.col("list_price")).round(2).clip(0.01)
     return (
@@ -70,14 +103,7 @@ def _canonical(plan: pl.LazyFrame, params: Catalogue) -> pl.LazyFrame:
             description=capped(pl.coalesce("description", "features", pl.lit("")), params.description_characters),
             reason=_reason(params),
         )
-        .select(
-            "source",
-            "row",
-            "reason",
-            *SCHEMA,
-            title_key=normalised(pl.col("title")),
-            description_key=normalised(pl.col("description")).hash(),
-        )
+        .select("source", "row", "reason", *SCHEMA)
     )
 
 
@@ -97,7 +123,7 @@ def _reason(params: Catalogue) -> pl.Expr:
             pl.lit(f"title is longer than {longest} characters: ") + length.cast(pl.String)
         ),
         pl.when(other).then(pl.lit(f"currency is not {params.currency}: ") + pl.col("currency").str.slice(0, _SHOWN)),
-        *(pl.lit(f"{field} ") + pl.col(f"{field}_problem") + ": " + pl.col(f"{field}_raw") for field in PRICES),
+        *(pl.lit(f"{field} ") + pl.col(f"{field}_problem") + ": " + _shown(field) for field in PRICES),
         pl.when(pl.col("list_price").is_null()).then(pl.lit("list_price is missing")),
         pl.when(pl.col("lowest_price").is_null()).then(pl.lit("lowest_price is missing")),
         pl.when(pl.col("lowest_price") > largest).then(
@@ -106,66 +132,35 @@ def _reason(params: Catalogue) -> pl.Expr:
     )
 
 
-def _without_duplicates(rows: pl.DataFrame) -> pl.DataFrame:
-    """Give every row that repeats the text of an earlier one its reason."""
-    return _repeats(rows, "title and description are a duplicate", "title_key", "description_key")
+def _shown(field: str) -> pl.Expr:
+    # Null is passed over, so that only a price with a problem pays for being shown.
+    raw = pl.when(pl.col(f"{field}_problem").is_not_null()).then(f"{field}_raw")
+    return raw.str.slice(0, _SHOWN).str.replace_all(r"\s+", " ")
 
 
-def _with_ids(rows: pl.DataFrame) -> pl.DataFrame:
-    """Give each row without an id one that follows from its text, and each row with a taken id its reason.
-
-    The text is the normalised title, or title and description where products share a title.
-    """
-    usable = pl.col("reason").is_null()
-    shared = usable.sum().over("title_key") > 1
-    text = pl.when(shared).then(pl.col("title_key") + "\n" + pl.col("description")).otherwise("title_key")
-    lacking = usable & pl.col("id").is_null()
-    hashed = pl.when(lacking).then(text).map_batches(_hashes, return_dtype=pl.String, is_elementwise=True)
-    return _repeats(rows.with_columns(pl.coalesce("id", hashed).alias("id")), "id is taken", "id")
-
-
-def _repeats(rows: pl.DataFrame, kind: str, *keys: str) -> pl.DataFrame:
-    """Set aside the usable rows that have the keys of an earlier usable row, which the reason names."""
-    # Only the few repeated rows are told where the first one stands.
-    repeated = (
-        rows.lazy()
-        .filter(pl.col("reason").is_null())
-        .select("index", kept=pl.col("index").first().over(keys))
-        .filter(pl.col("kept") != pl.col("index"))
-        .join(rows.lazy().select("row", "source", kept="index"), on="kept")
-        .select("index", place=pl.format(f"{kind}: row {{}} of {{}} is kept", "row", "source"))
-        .collect()
-    )
-    return (
-        rows.join(repeated, on="index", how="left", maintain_order="left")
-        .with_columns(reason=pl.coalesce("reason", "place"))
-        .drop("place")
-    )
-
-
-def _hashes(texts: pl.Series) -> pl.Series:
-    # Polars' own hash may change with its version; ids must not.
-    return pl.Series(
-        [None if text is None else blake2b(text.encode(), digest_size=8).hexdigest() for text in texts],
-        dtype=pl.String,
-    )
-
-
-def _report(rows: pl.DataFrame, catalogue: pl.DataFrame, rejected: pl.DataFrame) -> dict[str, Any]:
+def _report(catalogue: pl.LazyFrame, rejected: pl.LazyFrame, params: Catalogue) -> dict[str, Any]:
     """Count what was read, kept and refused, and measure the prices."""
     kinds = rejected.select(pl.col("reason").str.split(": ").list.first().value_counts(sort=True).struct.unnest())
     categories = catalogue.select(pl.col("category").value_counts(sort=True).struct.unnest())
     largest = pl.max_horizontal("list_price", "highest_price")
     prices = catalogue.select(
         "list_price", "lowest_price", "highest_price", lowest_to_largest=pl.col("lowest_price") / largest
-    )
+    ).collect()
+    refused = rejected.select(pl.len()).collect().item()
+    if prices.is_empty():
+        first = (
+            f"; the first of {refused} rows: {rejected.select('reason').first().collect().item()}"
+            if refused
+            else ", nor any row at all"
+        )
+        raise SourceError(f"{params.path} has no usable row{first}")
     return {
-        "read": len(rows),
-        "kept": len(catalogue),
-        "rejected": len(rejected),
-        "rejected_by_reason": dict(kinds.iter_rows()),
-        "kept_by_category": dict(categories.iter_rows()),
-        "empty_descriptions": catalogue.filter(pl.col("description") == "").height,
+        "read": len(prices) + refused,
+        "kept": len(prices),
+        "rejected": refused,
+        "rejected_by_reason": dict(kinds.collect().iter_rows()),
+        "kept_by_category": dict(categories.collect().iter_rows()),
+        "empty_descriptions": catalogue.select((pl.col("description") == "").sum()).collect().item(),
         "quantiles": {
             column.name: {f"{share:g}": column.quantile(share, "nearest") for share in _QUANTILES} for column in prices
         },
