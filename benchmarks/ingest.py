@@ -95,14 +95,15 @@ def plan(path: Path) -> Catalogue:
 
 
 def _run(name: str, path: Path) -> None:
-    if name == OURS:
-        from dealwright.catalogue.table import ingest as work
+    with TemporaryDirectory() as folder:
+        if name == OURS:
+            from dealwright.catalogue.table import ingest_into
 
-        spent = seconds(lambda: work(plan(path)))
-    else:
-        from benchmarks.pandas_plan import ingest as other
+            spent = seconds(lambda: ingest_into(plan(path), Path(folder)))
+        else:
+            from benchmarks.pandas_plan import ingest_into as other
 
-        spent = seconds(lambda: other(str(path), plan(path).description_characters))
+            spent = seconds(lambda: other(str(path), plan(path).description_characters, Path(folder)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MEGABYTES[sys.platform]
     print(json.dumps([spent, peak]))
 

@@ -7,6 +7,7 @@ which is to its advantage.
 
 import html
 from hashlib import blake2b
+from pathlib import Path
 
 import pandas as pd
 
@@ -20,6 +21,13 @@ _TAG = rf"</?[a-zA-Z]{_ATTRIBUTES}>"
 _POINTED = r"^(?:[0-9]{1,15}(?:\.[0-9]{1,2})?|[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]{1,2})?)$"
 _COMMAED = r"^(?:[0-9]{1,15},[0-9]{1,2}|[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]{1,2})$"
 _MISSING = r"(?i)^(?:n/?a|n\.a\.|nan|none|null|nil|-+|[\u2013\u2014]|\?|tba|tbd)?$"
+
+
+def ingest_into(path: str, description_characters: int, folder: Path) -> None:
+    """Write both tables as Parquet, compressed as polars does it by default."""
+    catalogue, rejected = ingest(path, description_characters)
+    catalogue.to_parquet(folder / "catalogue.parquet", compression="zstd")
+    rejected.to_parquet(folder / "rejected.parquet", compression="zstd")
 
 
 def ingest(path: str, description_characters: int) -> tuple[pd.DataFrame, pd.DataFrame]:
