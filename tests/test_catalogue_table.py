@@ -1,13 +1,17 @@
 """The canonical table: which rows are kept, under which id, and why the others are not."""
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
 import pytest
 
-from dealwright.catalogue.table import SCHEMA, Ingested, ingest
+from dealwright.catalogue.fields import SourceError
+from dealwright.catalogue.table import SCHEMA, Ingested, ingest, ingest_into
+from dealwright.errors import DealwrightError
 from dealwright.params import Catalogue
+from tests.disk import full_disk
 
 
 @pytest.fixture
@@ -198,3 +202,52 @@ def test_the_same_source_gives_the_same_tables(read: Any) -> None:
     ]
     one, other = read(*rows), read(*rows)
     assert one.catalogue.equals(other.catalogue) and one.rejected.equals(other.rejected) and one.report == other.report
+
+
+def products(folder: Path, rows: int, title: str = "Lamp {}") -> Catalogue:
+    """Write a source of rows of text that no compression shortens much, and return its parameters."""
+    draw = Random(0)
+    source = folder / "source"
+    source.mkdir(exist_ok=True)
+    lines = (f'"{title.format(row)}",100,60,{draw.randbytes(400).hex()}' for row in range(rows))
+    (source / "rows.csv").write_text("\n".join(["title,list_price,lowest_price,description", *lines]))
+    return Catalogue(
+        source="csv",
+        path=str(source),
+        columns={},
+        currency="USD",
+        cost_ratio=None,
+        title_characters=(2, 60),
+        description_characters=900,
+    )
+
+
+def test_tables_are_written_with_nothing_beside_them_and_are_those_in_memory(tmp_path: Path) -> None:
+    params = products(tmp_path, 3)
+    report = ingest_into(params, tmp_path / "data")
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["catalogue.parquet", "rejected.parquet"]
+    ingested = ingest(params)
+    assert report == ingested.report
+    assert pl.read_parquet(tmp_path / "data/catalogue.parquet").equals(ingested.catalogue)
+    assert pl.read_parquet(tmp_path / "data/rejected.parquet").equals(ingested.rejected)
+
+
+def test_a_full_disk_keeps_the_tables_that_were_there(tmp_path: Path) -> None:
+    ingest_into(products(tmp_path, 3), tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.glob("*.parquet")}
+    params = products(tmp_path, 1000)
+    with full_disk(20_000), pytest.raises(DealwrightError, match=r"^cannot write .*catalogue\.parquet: "):
+        ingest_into(params, tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
+
+
+def test_a_source_without_a_usable_row_keeps_the_tables_that_were_there(tmp_path: Path) -> None:
+    ingest_into(products(tmp_path, 3), tmp_path)
+    before = (tmp_path / "catalogue.parquet").read_bytes()
+    with pytest.raises(SourceError, match="no usable row; the first of 2 rows: title is shorter than 2 characters"):
+        ingest_into(products(tmp_path, 2, title="x"), tmp_path)
+    assert (tmp_path / "catalogue.parquet").read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == [
+        "catalogue.parquet",
+        "rejected.parquet",
+    ]

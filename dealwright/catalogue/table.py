@@ -70,11 +70,11 @@ def _read(plan: pl.LazyFrame, beside: Path, target: Path, params: Catalogue) -> 
     """Write all that is read beside the file that it is to become; a source that cannot be read is a SourceError."""
     try:
         plan.sink_parquet(beside, row_group_size=_ROW_GROUP, engine="streaming")
-    except PolarsError as error:
-        # Polars' error is the same for a broken source and a full disk; reading alone tells which it is.
+    except (OSError, PolarsError) as error:
+        # The error is the same for a broken source and a full disk; reading alone tells which it is.
         try:
             plan.select(pl.all().count()).collect(engine="streaming")
-        except PolarsError as unread:
+        except (OSError, PolarsError) as unread:
             raise unreadable(params, unread) from unread
         raise unwritable(target, error) from error
 
