@@ -122,6 +122,17 @@ def test_marks_and_thousands_are_those_of_the_catalogues_currency(
     assert read(text, currency) == amount
 
 
+@pytest.mark.parametrize(
+    ("currency", "texts", "problem"),
+    [
+        ("MOP", ["MOP$ 5", "MOP$ 1,234"], "is in another currency than MOP"),  # its code begins its own mark
+        ("AED", ["9 د.إ.\u200f", "1,234 د.إ.\u200f"], "is not a price"),  # its mark holds what cannot be seen
+    ],
+)
+def test_a_mark_is_read_alike_before_short_and_long_amounts(currency: str, texts: list[str], problem: str) -> None:
+    assert [read(text, currency) for text in texts] == [problem, problem]
+
+
 def test_an_unknown_currency_is_an_error_that_names_it() -> None:
     with pytest.raises(DealwrightError, match="expected an ISO 4217 code such as USD, got 'ZZZ'"):
         find_currency("ZZZ")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -104,6 +105,27 @@ def test_of_a_table_with_several_buyers_and_sellers_those_that_are_named_are_com
     assert (
         "has no seller 'begging'; it has stronger, training" in run("all:trained", "all", "--seller", "begging").stderr
     )
+
+
+def test_games_and_products_whose_seller_failed_one_buyer_count_for_none() -> None:
+    failed = Outcome(StopReason.SELLER_FAILED, None, 1)
+    write("one", replace(game("a", "x", 50.0), outcome=failed), game("b", "x", 60.0))
+    write("other", game("a", "y", 50.0), game("b", "y", 70.0))
+    lines = run("one", "other").stdout.splitlines()
+    assert lines[0] == "1 games on 1 products are in both (of 2, 2); mean rewards with 95 % intervals"
+    assert lines[2].startswith("  other (y): 0.250 ")
+
+
+def test_a_game_without_a_reward_whose_seller_did_not_fail_is_refused() -> None:
+    write("one", game("a", "x", 50.0))
+    table = pl.read_parquet("data/rollouts/one/00000.parquet").with_columns(reward=pl.lit(None, dtype=pl.Float64))
+    write_parquet("data/rollouts/other/00000.parquet", table)
+    assert "expected a reward of every game in table 2, got one without" in run("one", "other").stderr
+
+
+def test_a_training_that_is_named_twice_is_refused() -> None:
+    write("one", game("a", "x", 50.0))
+    assert "expected each training once, got one, one" in run("one", "one", "one").stderr
 
 
 def test_one_table_alone_is_refused() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import polars as pl
 from babel import Locale, UnknownLocaleError
@@ -82,18 +82,19 @@ def with_prices(plan: pl.LazyFrame, fields: Sequence[str], currency: Currency) -
 
 def _read(texts: pl.Series, currency: Currency) -> pl.Series:
     # Most prices are a few digits, maybe with a mark: only the others pay for all that a price can be.
-    simple = texts.str.contains(_simple(currency))
-    read = _read_any(texts.filter(~simple), currency)
-    places, others = simple.arg_true(), (~simple).arg_true()
-    amounts = pl.repeat(None, len(texts), dtype=pl.Float64, eager=True)
-    amounts = amounts.scatter(places, _bare(texts.filter(simple), currency).cast(pl.Float64))
-    problems = pl.repeat(None, len(texts), dtype=pl.String, eager=True).scatter(others, read["problem"])
-    return pl.DataFrame({"amount": amounts.scatter(others, read["amount"]), "problem": problems}).to_struct(texts.name)
+    simple = pl.when(texts.str.contains(_simple(currency))).then(texts)
+    amounts = _bare(pl.select(simple).to_series(), currency).cast(pl.Float64, strict=False)
+    left = amounts.is_null() & texts.is_not_null()
+    read, places = _read_any(texts.filter(left), currency), left.arg_true()
+    problems = pl.repeat(None, len(texts), dtype=pl.String, eager=True).scatter(places, read["problem"])
+    return pl.DataFrame({"amount": amounts.scatter(places, read["amount"]), "problem": problems}).to_struct(texts.name)
 
 
 def _simple(currency: Currency) -> str:
-    # A mark that is not in its plain form is never met in plain text.
-    own = currency.own if normalize("NFKC", currency.own) == currency.own else currency.code
+    # A mark that is not in its plain form, or holds what cannot be seen, is never met in text made plain.
+    own = currency.own
+    if normalize("NFKC", own) != own or any(category(sign) == "Cf" for sign in own):
+        own = currency.code
     return rf"(?i)^(?:{own} ?)?[1-9]{_D}{{0,8}}(?:\.{_D}{{1,2}})?(?: ?{own})?$"
 
 

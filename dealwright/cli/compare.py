@@ -51,6 +51,8 @@ def compare(firsts: tuple[str, ...], second: str, category: str | None, seller: 
     from dealwright.evaluation.paired import pair
     from dealwright.params import load_params
 
+    if len(set(firsts)) < len(firsts):
+        raise DealwrightError(f"expected each training once, got {', '.join(map(printable, firsts))}; name each once")
     options = load_params().evaluate
     tables = [_read(name, {"seller": seller, "category": category}) for name in (*firsts, second)]
     _check_rules((*firsts, second))
@@ -67,9 +69,9 @@ def compare(firsts: tuple[str, ...], second: str, category: str | None, seller: 
     )
     for name, side in sides:
         rates = (f"{words} {_rate(side.safety[rate])}" for rate, words in RATES.items())
-        click.echo(f"  {name} ({printable(side.buyer)}): {side.reward.said()}; {', '.join(rates)}")
-    over = f"the mean of {len(firsts)}" if several else firsts[0]
-    click.echo(f"{over} less {second}, paired: {found.difference.said('+')}, p {found.p_value:.4f}")
+        click.echo(f"  {printable(name)} ({printable(side.buyer)}): {side.reward.said()}; {', '.join(rates)}")
+    over = f"the mean of {len(firsts)}" if several else printable(firsts[0])
+    click.echo(f"{over} less {printable(second)}, paired: {found.difference.said('+')}, p {found.p_value:.4f}")
 
 
 def _read(named: str, wanted: Mapping[str, str | None]) -> "pl.DataFrame":

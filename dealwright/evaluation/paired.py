@@ -8,7 +8,8 @@ import polars as pl
 from dealwright.errors import DealwrightError
 from dealwright.evaluation.bootstrap import Estimate
 from dealwright.evaluation.compare import compare_trainings, measure, safety_rates
-from dealwright.evaluation.metrics import GAME, prepare
+from dealwright.evaluation.metrics import GAME, VALUES, prepare
+from dealwright.game import StopReason
 
 # What two games of one scenario and round share, or they are not the same game.
 SAME = ("product_id", "seed", "list_price", "cost", "budget")
@@ -75,7 +76,7 @@ def pair(firsts: Sequence[pl.DataFrame], second: pl.DataFrame, resamples: int, s
         _side(buyer, len(table), counted, resamples, seed)
         for buyer, table, counted in zip(buyers, tables, games, strict=True)
     ]
-    products = games[-1]["product_id"].n_unique()
+    products = games[-1].filter(VALUES["reward"].is_not_null())["product_id"].n_unique()
     return Paired(difference.games, products, tuple(sides[:-1]), sides[-1], difference, p_value)
 
 
@@ -92,6 +93,9 @@ def _buyer(number: int, table: pl.DataFrame) -> str:
         raise DealwrightError(
             f"expected rewards from -1 to 1 in table {number}, got {impossible['reward'][0]:g}; play it anew"
         )
+    failed = pl.col("stop") == StopReason.SELLER_FAILED
+    if not table.filter(pl.col("reward").is_null() & ~failed).is_empty():
+        raise DealwrightError(f"expected a reward of every game in table {number}, got one without; play it anew")
     return str(buyers[0])
 
 
