@@ -171,6 +171,22 @@ def test_products_with_the_same_title_have_different_ids_in_any_order(read: Any)
     assert forward["id"].to_list() == backward["id"].to_list()[::-1]
 
 
+def test_an_id_of_its_own_stays_where_products_share_a_title(read: Any) -> None:
+    table = read({"id": "own", "description": "Red."}, {"description": "Blue."}).catalogue
+    assert table["id"][0] == "own"
+    assert table["id"][1] != read({"description": "Blue."}).catalogue["id"][0]
+
+
+def test_a_duplicate_neither_makes_a_title_shared_nor_takes_its_id(read: Any) -> None:
+    alone = read({}).catalogue["id"].to_list()
+    assert read({}, {}).catalogue["id"].to_list() == alone
+    ingested = read({"id": "a"}, {"id": "b"}, {"id": "b", "title": "Chair"})
+    assert ingested.catalogue["id"].to_list() == ["a", "b"]
+    assert ingested.rejected["reason"].to_list() == [
+        "title and description are a duplicate: row 1 of rows.parquet is kept"
+    ]
+
+
 def test_prices_written_in_many_ways_and_text_in_any_script_reach_the_table(read: Any) -> None:
     table = read({"title": "ランプ", "list_price": "USD 1,234.56", "lowest_price": "$600"}).catalogue
     assert table.select("title", "list_price", "lowest_price").row(0) == ("ランプ", 1234.56, 600.0)

@@ -78,3 +78,8 @@ def test_normalised_text_ignores_case_width_and_punctuation(one: str, other: str
 @pytest.mark.parametrize(("one", "other"), [("C++ primer", "C primer"), ("1.5 l jug", "15 l jug"), ("!!!", "???")])
 def test_normalised_text_keeps_different_products_apart(one: str, other: str) -> None:
     assert apply(normalised(pl.col("text")), one) != apply(normalised(pl.col("text")), other)
+
+
+@pytest.mark.parametrize("text", ["Lamp ", " Lamp", "Lamp\t", "Lamp\u200b"])
+def test_what_surrounds_plain_text_is_cut_off(text: str) -> None:
+    assert apply(clean(pl.col("text")), text) == "Lamp"
