@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 from unicodedata import category, normalize
 
 import polars as pl
@@ -24,7 +23,6 @@ _DECIMALS = f"(?:{_D}{{1,2}}|{_D}{{2}}0{{2,}})"  # 19.9 and 19.9900, but not 19.
 _FEW = f"[1-9]{_D}{{0,2}}"
 _SPACED = f"{_FEW}(?:(?: {_D}{{3}})+|(?:'{_D}{{3}})+)"
 _SIGNS_IN_LETTERS = ("kr", "zł", "Kč", "Ft", "Rs", "Fr", "lei")
-Text = TypeVar("Text", pl.Series, pl.Expr)
 _CEILING = 1e12  # beyond it a float no longer holds every cent with room to spare
 
 
@@ -83,7 +81,7 @@ def with_prices(plan: pl.LazyFrame, fields: Sequence[str], currency: Currency) -
 def _read(texts: pl.Series, currency: Currency) -> pl.Series:
     # Most prices are a few digits, maybe with a mark: only the others pay for all that a price can be.
     simple = pl.when(texts.str.contains(_simple(currency))).then(texts)
-    amounts = _bare(pl.select(simple).to_series(), currency).cast(pl.Float64, strict=False)
+    amounts = pl.select(_bare(simple, currency).cast(pl.Float64, strict=False)).to_series()
     left = amounts.is_null() & texts.is_not_null()
     read, places = _read_any(texts.filter(left), currency), left.arg_true()
     problems = pl.repeat(None, len(texts), dtype=pl.String, eager=True).scatter(places, read["problem"])
@@ -98,7 +96,7 @@ def _simple(currency: Currency) -> str:
     return rf"(?i)^(?:{own} ?)?[1-9]{_D}{{0,8}}(?:\.{_D}{{1,2}})?(?: ?{own})?$"
 
 
-def _bare(text: Text, currency: Currency) -> Text:
+def _bare(text: pl.Expr, currency: Currency) -> pl.Expr:
     return text.str.replace(f"(?i)^{currency.own} ?", "").str.replace(f"(?i) ?{currency.own}$", "")
 
 
